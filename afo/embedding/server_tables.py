@@ -16,7 +16,7 @@ import tensorflow as tf
 from afo.embedding import desk
 from afo.embedding.initializers import Initializer
 from afo.embedding.slot_map import SlotMap
-from afo.job import Eviction, Filter, RowClipping, UpdateRule
+from afo.job import Eviction, Filter, RowClipping, UpdateRule, ValueDtype
 from afo.ops.library import load
 
 _INT = tf.TensorSpec([], tf.int64)
@@ -35,6 +35,8 @@ class Table(NamedTuple):
     filter: Filter = Filter()
     eviction: Eviction = Eviction()
     clipping: RowClipping = RowClipping()
+    #: Of the weights on the servers; everywhere else they are float32.
+    value_dtype: ValueDtype = "float32"
 
     def options(self) -> dict[str, float]:
         """Of the optimizer, by the names that `OptimizerOptions` (afo/core/optimizer.h) has for them."""
@@ -141,6 +143,7 @@ class ServerTables:
             initializer=list(initializer.values()),
             seed=table.initializer.seed,
             shard_bits=table.shard_bits,
+            value_dtype=tf.as_dtype(table.value_dtype),
             **admission,
         )
 

@@ -1,6 +1,6 @@
 """An embedding variable: a table of 64-bit keys that grows with what it sees."""
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import tensorflow as tf
@@ -8,7 +8,8 @@ import tensorflow as tf
 from afo.embedding.group import TableGroup, check_dim
 from afo.embedding.initializers import initializer_of
 from afo.embedding.server_tables import Table
-from afo.job import Adagrad, Eviction, Filter, RowOptimizer, UpdateRule
+from afo.errors import SpecError
+from afo.job import Adagrad, Eviction, Filter, RowOptimizer, UpdateRule, ValueDtype
 
 _default: list[TableGroup] = []
 _ADMITS_ALL, _KEEPS_ALL = Filter(), Eviction()
@@ -64,13 +65,15 @@ def get_embedding_variable(
     evict_option: Eviction = _KEEPS_ALL,
     clip_value: float | None = None,
     clip_norm: float | None = None,
+    value_dtype: Any = tf.float32,
 ) -> EmbeddingVariable:
     """A new embedding variable. Without `group` it lives in this process.
 
     `initializer`: a number, or one of Keras' (`afo.embedding.initializers`). `optimizer`: AdaGrad if left out; its
     slots are in the row, so it belongs to the variable. `filter_option`: which keys get a row; `evict_option`: which
     lose theirs when `group.evict` is called. `clip_value` limits each element of a row's gradient, summed over the
-    batch, `clip_norm` then its length. Raises SpecError and Unsupported.
+    batch, `clip_norm` then its length. `value_dtype`: tf.bfloat16 keeps the weights in
+    half the bytes; lookups and checkpoints give float32 all the same. Raises SpecError and Unsupported.
     """
     if group is None:
         if not _default:
@@ -81,9 +84,20 @@ def get_embedding_variable(
     clipping = RowOptimizer(clip_value=clip_value, clip_norm=clip_norm).clipping
     table = Table(
         name, embedding_dim, optimizer or Adagrad(), first, filter=filter_option, eviction=evict_option,
-        clipping=clipping,
+        clipping=clipping, value_dtype=_value_dtype(name, value_dtype),
     )  # fmt: skip
     return EmbeddingVariable(group, group.add(table))
+
+
+def _value_dtype(name: str, given: Any) -> ValueDtype:
+    """Raises SpecError for a type that a table's weights cannot have."""
+    allowed: dict[str, ValueDtype] = {kind: kind for kind in get_args(ValueDtype)}
+    found = tf.as_dtype(given).name
+    if found not in allowed:
+        raise SpecError(
+            f"embedding variable `{name}`: value_dtype is {found}; use tf.float32 or, in half the bytes, tf.bfloat16"
+        )
+    return allowed[found]
 
 
 def keys_of(values: Any) -> Any:

@@ -7,7 +7,7 @@ types. A field's `Meta(description=…)` is its documentation.
 from afo.job.checkpoint import Checkpoint, WarmStart
 from afo.job.containers import Docker, Elastic, Environment, MasterSpec, RoleSpec
 from afo.job.data import Data, NegativeSampling, Shuffle
-from afo.job.embedding import Embedding, Eviction, FeatureTables, Filter, Pooling, Wire
+from afo.job.embedding import Embedding, Eviction, FeatureTables, Filter, Pooling, ValueDtype, Wire
 from afo.job.export import ROW_TYPES, TABLE_KINDS, Export, RowType, TableKind
 from afo.job.fault_tolerance import Backoff, HostBudget, Restart, RestartBudget, Slow, Timeouts
 from afo.job.job import Job
@@ -81,6 +81,7 @@ __all__ = [
     "Timeouts",
     "Train",
     "UpdateRule",
+    "ValueDtype",
     "WarmStart",
     "Wide",
     "Wire",

@@ -173,9 +173,9 @@ MODEL = (
 
 EMBEDDING = (
     Combination(
-        "filter, evict, pooling, wire, features", "`storage: hash_table`",
+        "filter, evict, pooling, wire, value_dtype, features", "`storage: hash_table`",
         lambda embedding: embedding.storage != "hash_table"
-        and _differs(embedding, ("filter", "evict", "pooling", "wire", "features")),
+        and _differs(embedding, ("filter", "evict", "pooling", "wire", "value_dtype", "features")),
         "`{}` is for `storage: hash_table`; leave it out",
     ),
 )  # fmt: skip

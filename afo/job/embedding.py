@@ -72,6 +72,7 @@ class Eviction(Section, frozen=True):
 
 Pooling = Literal["auto", "servers", "workers"]
 Wire = Literal["float32", "bfloat16"]
+ValueDtype = Literal["float32", "bfloat16"]
 
 
 class FeatureTables(Section, frozen=True):
@@ -110,7 +111,15 @@ class Embedding(Section, frozen=True):
         Wire,
         Meta(
             description="Format of embeddings and their gradients on the network. `bfloat16` halves their bytes; "
-            "servers compute and store float32, linear weights stay float32."
+            "servers compute in float32, linear weights stay float32."
+        ),
+    ] = "float32"
+    value_dtype: Annotated[
+        ValueDtype,
+        Meta(
+            description="Format of embeddings in the memory of the servers. `bfloat16` halves the bytes of the "
+            "weights, which updates round up or down by chance; optimizer slots, checkpoints and linear weights stay "
+            "float32."
         ),
     ] = "float32"
     features: Annotated[

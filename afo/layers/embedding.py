@@ -11,12 +11,14 @@ from msgspec.structs import asdict
 from afo.embedding.variable import keys_of
 from afo.errors import ModelError, SpecError
 from afo.formats.units import parse_quantity
-from afo.job import Eviction, Filter, Pooling, Wire
+from afo.job import Eviction, Filter, Pooling, ValueDtype, Wire
 from afo.layers.layer_lookup import active, pool
 from afo.layers.row_constraints import require_by_row, require_summed
 
 Combiner = Literal["mean", "sum", "sqrtn"]
 _Policy = TypeVar("_Policy", Filter, Eviction)
+#: Options that are words, and which.
+_ALLOWED = {"combiner": Combiner, "pooling": Pooling, "wire": Wire, "value_dtype": ValueDtype}
 
 
 @keras.saving.register_keras_serializable("afo")
@@ -35,11 +37,12 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
               not count.
     pooling   where a job sums these rows, in place of the job file's `model.embedding.pooling`
     wire      what rows and gradients are on the network, in place of `model.embedding.wire`
+    value_dtype  what rows are in the servers' memory, in place of `model.embedding.value_dtype`
     filter    `afo.embedding.Filter`: which ids get a row, in place of `model.embedding.filter`
     evict     `afo.embedding.Eviction`: which rows go at a checkpoint, in place of `model.embedding.evict`; times in
               seconds or as '14d'
 
-    The last four are for hash tables, and change nothing outside of a job.
+    The last five are for hash tables, and change nothing outside of a job.
     """
 
     built: bool
@@ -47,11 +50,11 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
     def __init__(
         self, input_dim: int | None, output_dim: int, *args: Any, combiner: Combiner | None = None,
         pooling: Pooling | None = None, wire: Wire | None = None, filter: Filter | Mapping[str, Any] | None = None,
-        evict: Eviction | Mapping[str, Any] | None = None, **kwargs: Any,
+        evict: Eviction | Mapping[str, Any] | None = None, value_dtype: ValueDtype | None = None, **kwargs: Any,
     ) -> None:  # fmt: skip
         #: Whether the rows are asked of the job's servers. Before all else, for Keras may build the layer at once.
         self.is_remote = False
-        self.combiner, self.pooling, self.wire = combiner, pooling, wire
+        self.combiner, self.pooling, self.wire, self.value_dtype = combiner, pooling, wire, value_dtype
         matrix = kwargs.pop("weights", None) if active() is not None else None
         # Keras wants a number, and does nothing with it before the table is built.
         super().__init__(1 if input_dim is None else input_dim, output_dim, *args, **kwargs)
@@ -124,7 +127,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
 
     def get_config(self) -> dict[str, Any]:
         """As Keras', with the options of this class that are given."""
-        own: dict[str, Any] = {"combiner": self.combiner, "pooling": self.pooling, "wire": self.wire}
+        own: dict[str, Any] = {name: getattr(self, name) for name in _ALLOWED}
         own |= {"filter": self.filter and asdict(self.filter), "evict": self.evict and asdict(self.evict)}
         config: dict[str, Any] = super().get_config()
         return config | {name: value for name, value in own.items() if value is not None}
@@ -174,8 +177,7 @@ class Embedding(keras.layers.Embedding):  # type: ignore[misc]  # Keras is untyp
             raise ModelError(f"embedding `{self.name}` has a combiner: its ids must be [batch, n], and are {ids.shape}")
 
     def _check_options(self) -> None:
-        allowed = {"combiner": Combiner, "pooling": Pooling, "wire": Wire}
-        for option, kind in allowed.items():
+        for option, kind in _ALLOWED.items():
             value = getattr(self, option)
             if value is not None and value not in get_args(kind):
                 words = ", ".join(get_args(kind))

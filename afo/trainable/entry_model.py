@@ -223,7 +223,14 @@ class EntryModel:
             admitted = self._filter(layer)
             tables.append(
                 Table(
-                    embedding.name, layer.output_dim, own, first, filter=admitted, eviction=evicted, clipping=clipping
+                    embedding.name,
+                    layer.output_dim,
+                    own,
+                    first,
+                    filter=admitted,
+                    eviction=evicted,
+                    clipping=clipping,
+                    value_dtype=layer.value_dtype or self._job.model.embedding.value_dtype,
                 )
             )
         return tables

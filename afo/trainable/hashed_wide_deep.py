@@ -113,7 +113,16 @@ class HashedWideDeepModel(WideDeepModel):
             first = Initializer("truncated_normal", self._seed(column.feature), stddev=layout.embedding_scale)
             admitted, evicted = settings.filter_of(column.feature), settings.evict_of(column.feature)
             tables.append(
-                Table(name, layout.dim, deep_rule, first, filter=admitted, eviction=evicted, clipping=clipping)
+                Table(
+                    name,
+                    layout.dim,
+                    deep_rule,
+                    first,
+                    filter=admitted,
+                    eviction=evicted,
+                    clipping=clipping,
+                    value_dtype=settings.value_dtype,
+                )
             )
         names = (*(column.feature for column in layout.sparse), *layout.cross_names)
         for name, feature in zip(layout.wide_tables, names, strict=False):

@@ -206,7 +206,7 @@ class OwnModule:
                 f"{self.entry}: embedding `{layer.name}` has no `input_dim`, and cannot be a hash table: {reason}"
             )
         given = {"filter": layer.filter, "evict": layer.evict, "wire": layer.wire == "bfloat16"}
-        given["pooling"] = layer.pooling == "servers"
+        given |= {"pooling": layer.pooling == "servers", "value_dtype": layer.value_dtype == "bfloat16"}
         for option, value in given.items():
             if value:
                 raise ModelError(

@@ -275,6 +275,8 @@ def test_a_feature_has_a_filter_an_eviction_and_a_pooling_of_its_own(path: Path)
     [
         ("model.embedding={storage: dense, pooling: servers}", r"`pooling` is for `storage: hash_table`; leave it out"),
         ("model.embedding={storage: dense, wire: bfloat16}", r"`wire` is for `storage: hash_table`; leave it out"),
+        ("model.embedding={storage: dense, value_dtype: bfloat16}", r"`value_dtype` is for `storage: hash_table`"),
+        ("model.embedding.value_dtype=float16", r"\$\.model\.embedding\.value_dtype"),
         ("model.embedding={storage: dense, features: {a: {}}}", r"`features` is for `storage: hash_table`"),
         ("model={entry: 'm.py:build', embedding: {features: {a: {}}}}", r"`embedding\.features` is for `wide_deep`"),
         (

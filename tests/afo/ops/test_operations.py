@@ -53,6 +53,10 @@ def test_a_table_is_created_once_and_alike(ops: Any, tables: Any) -> None:
     add(ops, tables, 0, 2)
     with pytest.raises(tf.errors.AlreadyExistsError, match="embedding table 0 is there with another width"):
         add(ops, tables, 0, 4)
+    with pytest.raises(tf.errors.AlreadyExistsError, match="embedding table 0 is there with another width"):
+        add(ops, tables, 0, 2, value_dtype=tf.bfloat16)
+    with pytest.raises(InvalidArgument, match="value_dtype"):
+        add(ops, tables, 5, 2, value_dtype=tf.float16)
     for changed in WRONG:
         with pytest.raises(InvalidArgument, match="out of its range"):
             add(ops, tables, 5, 2, **changed)
