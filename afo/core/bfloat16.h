@@ -21,10 +21,13 @@ static inline uint16_t NearestBfloat16(float value) {
 static inline uint16_t RandomlyRoundedBfloat16(float value, uint32_t random) {
   const auto bits = __builtin_bit_cast(uint32_t, value);
   const uint32_t size = bits & 0x7fffffffu;
-  const uint32_t raised = size + random;
-  const uint32_t finite = (raised < 0x7f7fffffu ? raised : 0x7f7fffffu) >> 16;
-  const uint32_t other = size > 0x7f800000u ? 0x7fc0u : 0x7f80u;
-  return static_cast<uint16_t>((bits >> 16 & 0x8000u) | (size < 0x7f800000u ? finite : other));
+  // Masks, for g++ 12 does not vectorize one choice within another.
+  const uint32_t is_finite = 0u - static_cast<uint32_t>(size < 0x7f800000u);
+  const uint32_t is_none = 0u - static_cast<uint32_t>(size > 0x7f800000u);
+  const uint32_t raised = size + (random & is_finite);
+  const uint32_t largest = 0x7fffffffu ^ (is_finite & 0x00800000u);
+  const uint32_t kept = (raised < largest ? raised : largest) | (is_none & 0x00400000u);
+  return static_cast<uint16_t>(((bits & 0x80000000u) | kept) >> 16);
 }
 
 static inline float WidenedBfloat16(uint16_t value) {
