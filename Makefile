@@ -25,6 +25,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 # What the build needs goes into the environment itself: pip would else unpack a second TensorFlow for its headers.
 $(INSTALLED): pyproject.toml conf/constraints.txt afo/ops/build_hook.py $(NATIVE)
 	.ci/system-packages python native
+	.ci/system-packages serving || echo "afo is installed without its processor (docs/serving.md), which nothing else needs"
 	.ci/make-venv $(VENV)
 	$(PIP_INSTALL) hatchling editables cmake 'tensorflow-cpu==2.21.*'
 	$(PIP_INSTALL) --no-build-isolation -e '.[dev]'

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from afo.ops.library import LISTEN
+from processor_build import require_processor
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = ["afo_am", "afo_child", "afo_client", "afo_history_server"]
@@ -91,6 +92,7 @@ def preloaded(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def processor(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What servers link with."""
+    require_processor()
     return extracted(wheel, "/libafo_processor.", tmp_path_factory.mktemp("processor"))
 
 
@@ -115,9 +117,13 @@ def test_the_wheel_has_only_names_of_afo_at_its_top(wheel: Path) -> None:
 
 def test_the_wheel_carries_configuration_pages_and_types(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    ends = ("etc/afo/afo-site.yaml", "etc/afo/jobs/demo.yaml", "afo/py.typed", "templates/job.html", "processor.h")
-    for end in ends:
+    for end in ("etc/afo/afo-site.yaml", "etc/afo/jobs/demo.yaml", "afo/py.typed", "templates/job.html"):
         assert any(name.endswith(end) for name in names), end
+
+
+@pytest.mark.usefixtures("processor")
+def test_the_wheel_carries_what_hosts_of_the_processor_are_compiled_with(wheel: Path) -> None:
+    assert "afo/serving/processor.h" in names_in(wheel)
 
 
 def test_the_wheel_runs_in_a_clean_environment_outside_of_the_repository(wheel: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from afo.errors import AfoError, SpecError
 from afo.ops.library import available
 from afo.serving import Processor
 from afo.serving.predict_messages import outputs_of, request_of
+from processor_build import require_processor
 from trained_model import TrainedModel
 
 pytestmark = pytest.mark.tensorflow
@@ -40,6 +41,7 @@ class Exported:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    require_processor()
     folder = tmp_path_factory.mktemp("exported")
     return Exported(TrainedModel(folder, folder / "schema.yaml", "hashed"))
 
