@@ -43,7 +43,7 @@ std::string Append(const PredictRequest& from, RequestTensor* to) {
 
 JoinedRequests JoinRequests(std::span<const PredictRequest> requests) {
   JoinedRequests joined;
-  const auto wrong = [&joined](std::string words, std::size_t number) {
+  const auto wrong = [](std::string words, std::size_t number) {
     return JoinedRequests{{}, {}, std::move(words), number};
   };
   if (requests.empty()) return joined;

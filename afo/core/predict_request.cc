@@ -307,8 +307,6 @@ std::string_view NameOf(TensorType type) {
   return "";
 }
 
-std::int64_t RequestTensor::elements() const { return *ElementsOf(dims); }
-
 ParsedPredictRequest ParsePredictRequest(std::string_view bytes) {
   ParsedPredictRequest parsed;
   PredictRequest& request = parsed.request;

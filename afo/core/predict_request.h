@@ -1,12 +1,12 @@
 // Requests of TensorFlow Serving's Predict API, read without protobuf.
 //
-//   PredictRequest  { ModelSpec model_spec = 1; map<string, TensorProto> inputs = 2; repeated string output_filter = 3;
-//   } ModelSpec       { string name = 1; Int64Value version = 2; string signature_name = 3; string version_label = 4; }
-//   TensorProto     { DataType dtype = 1; TensorShapeProto tensor_shape = 2; bytes tensor_content = 4; values by type }
+//   PredictRequest { ModelSpec model_spec = 1; map<string, TensorProto> inputs = 2; repeated string output_filter = 3; }
+//   ModelSpec      { string name = 1; Int64Value version = 2; string signature_name = 3; string version_label = 4; }
+//   TensorProto    { DataType dtype = 1; TensorShapeProto tensor_shape = 2; bytes tensor_content = 4; values by type }
 //
 // Whoever wrote a request is not trusted: no length is believed beyond the bytes that are there, and a tensor has as
-// many values as its shape says. Fields that protobuf would skip are skipped; what it would merge or overwrite is
-// refused.
+// many values as its shape says. Unknown fields are skipped, and of a field that is there twice the last counts, as in
+// protobuf; an input or a shape that is there twice is refused.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,6 @@ struct RequestTensor {
   RequestTensor& operator=(RequestTensor&&) = default;
   RequestTensor(const RequestTensor&) = delete;
   RequestTensor& operator=(const RequestTensor&) = delete;
-
-  std::int64_t elements() const;
 };
 
 struct PredictRequest {

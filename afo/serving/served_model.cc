@@ -77,7 +77,7 @@ absl::Status ServedModel::Load() {
   tensorflow::SessionOptions options;
   options.config.set_inter_op_parallelism_threads(config_.inter_op_parallelism_threads);
   options.config.set_intra_op_parallelism_threads(config_.intra_op_parallelism_threads);
-  // Pools of this model's own: another one's threads are another one's.
+  // Of those that run operations side by side. The others, within an operation, TensorFlow has once a process.
   options.config.set_use_per_session_threads(true);
   absl::Status status = tensorflow::LoadSavedModel(options, {}, config_.savedmodel_dir, {kServe}, &bundle_);
   if (!status.ok()) return status;

@@ -21,8 +21,14 @@ bool LiesIn(std::string_view part, std::string_view whole) {
   return part.empty() || (part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size());
 }
 
+std::size_t ElementsOf(const RequestTensor& tensor) {
+  std::size_t elements = 1;
+  for (const std::int64_t dim : tensor.dims) elements *= static_cast<std::size_t>(dim);
+  return elements;
+}
+
 void CheckTensor(const RequestTensor& tensor, std::string_view bytes) {
-  const auto elements = static_cast<std::size_t>(tensor.elements());
+  const std::size_t elements = ElementsOf(tensor);
   Require(LiesIn(tensor.name, bytes) && tensor.dims.size() <= kMostRank);
   if (tensor.type == TensorType::kString) {
     Require(tensor.strings.size() == elements && tensor.numbers.empty());
@@ -52,7 +58,7 @@ void ReadRequest(const std::uint8_t* data, std::size_t size) {
   if (!joined.wrong.empty()) return;
   for (std::size_t i = 0; i < joined.inputs.size(); ++i) {
     const RequestTensor& tensor = joined.inputs[i];
-    Require(tensor.elements() == 2 * both[0].inputs[i].elements());
+    Require(ElementsOf(tensor) == 2 * ElementsOf(both[0].inputs[i]));
     Require(tensor.strings.size() == 2 * both[0].inputs[i].strings.size());
     Require(tensor.numbers.size() == 2 * both[0].inputs[i].numbers.size());
   }
