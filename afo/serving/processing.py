@@ -17,7 +17,7 @@ _OK, _BAD_REQUEST = 200, 400
 
 
 class Processor:
-    """One signature of a SavedModel, for any number of threads.
+    """A SavedModel, for any number of threads.
 
     `savedmodel_dir`: a directory of this machine. `config`: the other keys of `model_config` (docs/serving.md), for
     example `signature_name` or `intra_op_parallelism_threads`. Raises SpecError if the model cannot be served so, and
@@ -63,7 +63,7 @@ class Processor:
         return [self._taken(status, output, size) for output, size in taken]
 
     def info(self) -> dict[str, Any]:
-        """What is served: the model's path, signature, outputs, and what its export says of itself."""
+        """What is served: its path, signatures with inputs and outputs, and what its export says of itself."""
         output, size = ctypes.c_void_p(), ctypes.c_int()
         status = self._library.get_serving_model_info(self._open(), ctypes.byref(output), ctypes.byref(size))
         found: dict[str, Any] = json.loads(self._taken(status, output.value, size.value))

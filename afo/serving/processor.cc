@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,7 +19,7 @@
 #include "afo/serving/operations.h"
 #include "afo/serving/processor_config.h"
 #include "afo/serving/served_model.h"
-#include "nlohmann/json.hpp"
+#include "afo/serving/served_model_info.h"
 
 namespace afo {
 namespace {
@@ -57,30 +56,39 @@ int GiveStatus(const absl::Status& status, Output to) {
   return GiveText(absl::IsInvalidArgument(status) ? kBadRequest : kFailed, status.message(), to);
 }
 
-absl::StatusOr<PredictRequest> Parse(const ServedModel& model, const void* data, int size) {
+// A request that was read, and the signature that it asks for.
+struct Asked {
+  PredictRequest request;
+  const ServedSignature* signature;
+};
+
+bool HasOutput(const ServedSignature& signature, std::string_view name) {
+  const auto& outputs = signature.outputs();
+  return std::any_of(outputs.begin(), outputs.end(), [name](const auto& output) { return output.name == name; });
+}
+
+absl::StatusOr<Asked> Parse(const ServedModel& model, const void* data, int size) {
   if (data == nullptr || size < 0) return absl::InvalidArgumentError("there is no request");
   ParsedPredictRequest parsed = ParsePredictRequest({static_cast<const char*>(data), static_cast<std::size_t>(size)});
   if (!parsed.wrong.empty()) return absl::InvalidArgumentError(absl::StrCat("the PredictRequest ", parsed.wrong));
-  const std::string& signature = model.config().signature_name;
-  if (!parsed.request.signature.empty() && parsed.request.signature != signature) {
-    return absl::InvalidArgumentError(absl::StrCat("signature `", std::string(parsed.request.signature.substr(0, 80)),
-                                                   "` is not served; ", signature, " is"));
-  }
+  const absl::StatusOr<const ServedSignature*> signature = model.Find(parsed.request.signature);
+  if (!signature.ok()) return signature.status();
   for (const std::string_view name : parsed.request.output_filter) {
-    if (std::find(model.outputs().begin(), model.outputs().end(), name) == model.outputs().end()) {
+    if (!HasOutput(**signature, name)) {
       return absl::InvalidArgumentError(
           absl::StrCat("output_filter names `", std::string(name.substr(0, 80)), "`, which is no output"));
     }
   }
-  return std::move(parsed.request);
+  return Asked{std::move(parsed.request), *signature};
 }
 
-// Rows [first, first + count) of the outputs that a request wants.
-PredictResponse ResponseOf(const ServedModel& model, const PredictRequest& request, std::span<const Tensor> outputs) {
-  PredictResponse response{request.model, model.config().signature_name, request.version, {}};
+// The outputs that a request wants.
+PredictResponse ResponseOf(const ServedSignature& signature, const PredictRequest& request,
+                           std::span<const Tensor> outputs) {
+  PredictResponse response{request.model, signature.name(), request.version, {}};
   const auto& filter = request.output_filter;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::string& name = model.outputs()[i];
+    const std::string& name = signature.outputs()[i].name;
     if (!filter.empty() && std::find(filter.begin(), filter.end(), name) == filter.end()) continue;
     const auto dims = outputs[i].shape().dim_sizes();
     response.outputs.push_back(
@@ -108,11 +116,11 @@ absl::StatusOr<std::unique_ptr<ServedModel>> Initialize(const char* config_text)
 }
 
 int Process(const ServedModel& model, const void* data, int size, Output to) {
-  const absl::StatusOr<PredictRequest> request = Parse(model, data, size);
-  if (!request.ok()) return GiveStatus(request.status(), to);
-  const absl::StatusOr<std::vector<Tensor>> outputs = model.Predict(request->inputs);
+  const absl::StatusOr<Asked> asked = Parse(model, data, size);
+  if (!asked.ok()) return GiveStatus(asked.status(), to);
+  const absl::StatusOr<std::vector<Tensor>> outputs = asked->signature->Predict(asked->request.inputs);
   if (!outputs.ok()) return GiveStatus(outputs.status(), to);
-  return GiveResponse(ResponseOf(model, *request, *outputs), to);
+  return GiveResponse(ResponseOf(*asked->signature, asked->request, *outputs), to);
 }
 
 // What is wrong with one request of a batch.
@@ -120,15 +128,25 @@ absl::Status OfBatch(std::size_t number, std::string_view wrong) {
   return absl::InvalidArgumentError(absl::StrCat("request ", number, " of the batch: ", std::string(wrong)));
 }
 
-absl::StatusOr<std::vector<PredictRequest>> ParseAll(const ServedModel& model, const void* const* data,
-                                                     const int* sizes) {
+// Requests of one signature.
+struct AskedBatch {
   std::vector<PredictRequest> requests;
+  const ServedSignature* signature = nullptr;
+};
+
+absl::StatusOr<AskedBatch> ParseAll(const ServedModel& model, const void* const* data, const int* sizes) {
+  AskedBatch batch;
   for (std::size_t i = 0; data[i] != nullptr; ++i) {
-    absl::StatusOr<PredictRequest> request = Parse(model, data[i], sizes[i]);
-    if (!request.ok()) return OfBatch(i, request.status().message());
-    requests.push_back(*std::move(request));
+    absl::StatusOr<Asked> asked = Parse(model, data[i], sizes[i]);
+    if (!asked.ok()) return OfBatch(i, asked.status().message());
+    if (i == 0) batch.signature = asked->signature;
+    if (asked->signature != batch.signature) {
+      return OfBatch(i, absl::StrCat("it asks for signature ", asked->signature->name(), ", and the first for ",
+                                     batch.signature->name()));
+    }
+    batch.requests.push_back(std::move(asked->request));
   }
-  return requests;
+  return batch;
 }
 
 // The rows of each output that are a request's.
@@ -143,17 +161,18 @@ absl::StatusOr<std::vector<Tensor>> RowsOf(const std::vector<Tensor>& outputs, s
   return rows;
 }
 
-absl::Status Answer(const ServedModel& model, const std::vector<PredictRequest>& requests, void** data, int* sizes) {
+absl::Status Answer(const AskedBatch& batch, void** data, int* sizes) {
+  const auto& [requests, signature] = batch;
   const JoinedRequests joined = JoinRequests(requests);
   if (!joined.wrong.empty()) return OfBatch(joined.number, joined.wrong);
-  const absl::StatusOr<std::vector<Tensor>> outputs = model.Predict(joined.inputs);
+  const absl::StatusOr<std::vector<Tensor>> outputs = signature->Predict(joined.inputs);
   if (!outputs.ok()) return outputs.status();
   std::int64_t all = 0, first = 0;
   for (const std::int64_t rows : joined.rows) all += rows;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const absl::StatusOr<std::vector<Tensor>> own = RowsOf(*outputs, first, joined.rows[i], all);
     if (!own.ok()) return own.status();
-    if (GiveResponse(ResponseOf(model, requests[i], *own), {&data[i], &sizes[i]}) != kOk)
+    if (GiveResponse(ResponseOf(*signature, requests[i], *own), {&data[i], &sizes[i]}) != kOk)
       return absl::ResourceExhaustedError("no memory is left for an answer");
     first += joined.rows[i];
   }
@@ -168,8 +187,8 @@ int ProcessBatch(const ServedModel& model, const void* const* data, const int* s
     output_sizes[count] = 0;
   }
   if (count == 0) return kBadRequest;
-  const absl::StatusOr<std::vector<PredictRequest>> requests = ParseAll(model, data, sizes);
-  const absl::Status status = requests.ok() ? Answer(model, *requests, outputs, output_sizes) : requests.status();
+  const absl::StatusOr<AskedBatch> batch = ParseAll(model, data, sizes);
+  const absl::Status status = batch.ok() ? Answer(*batch, outputs, output_sizes) : batch.status();
   if (status.ok()) return kOk;
   for (std::size_t i = 0; i < count; ++i) {
     std::free(outputs[i]);
@@ -177,18 +196,6 @@ int ProcessBatch(const ServedModel& model, const void* const* data, const int* s
     output_sizes[i] = 0;
   }
   return GiveStatus(status, {&outputs[0], &output_sizes[0]});
-}
-
-std::string InfoOf(const ServedModel& model) {
-  nlohmann::json info = {{"model_path", model.config().savedmodel_dir},
-                         {"signature_name", model.config().signature_name},
-                         {"outputs", model.outputs()}};
-  std::ifstream file(model.config().savedmodel_dir + "/assets.extra/afo.json");
-  const nlohmann::json exported = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  for (const char* key : {"step", "labels", "rows", "tables"}) {
-    if (exported.is_object() && exported.contains(key)) info[key] = exported[key];
-  }
-  return info.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // No exception leaves a call: the host may be of another language.
@@ -248,8 +255,9 @@ AFO_EXPORTED int batch_process(void* model, const void* input_data[], int* input
 AFO_EXPORTED int get_serving_model_info(void* model, void** output_data, int* output_size) {
   if (model == nullptr || output_data == nullptr || output_size == nullptr) return afo::kFailed;
   const afo::Output to{output_data, output_size};
-  return afo::Guarded(to,
-                      [&] { return afo::GiveText(afo::kOk, afo::InfoOf(*static_cast<afo::ServedModel*>(model)), to); });
+  return afo::Guarded(to, [&] {
+    return afo::GiveText(afo::kOk, afo::DescribeServedModel(*static_cast<afo::ServedModel*>(model)), to);
+  });
 }
 
 AFO_EXPORTED void free_output(void* output_data) { std::free(output_data); }

@@ -1,53 +1,40 @@
-// A SavedModel in memory, and one of its signatures as a function of requests.
+// A SavedModel in memory, and its signatures as functions of requests.
 #pragma once
 
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "absl/status/statusor.h"
-#include "afo/core/predict_request.h"
 #include "afo/serving/processor_config.h"
+#include "afo/serving/served_signature.h"
 #include "tensorflow/cc/saved_model/loader.h"
-#include "tensorflow/core/framework/tensor.h"
 
 namespace afo {
 
 // Thread-safe.
 class ServedModel {
  public:
+  // By name, for `std::string_view` too.
+  using Signatures = std::map<std::string, std::unique_ptr<ServedSignature>, std::less<>>;
+
   // Its errors name the directory.
   static absl::StatusOr<std::unique_ptr<ServedModel>> Load(const ProcessorConfig& config);
-  ~ServedModel();
 
   const ProcessorConfig& config() const { return config_; }
-  // Of the outputs, in the order of their names.
-  const std::vector<std::string>& outputs() const { return output_names_; }
-
-  // The outputs for the tensors of a request. InvalidArgument where it does not fit the signature: the error names the
-  // input. Tensors of strings refer to the request while it is answered.
-  absl::StatusOr<std::vector<tensorflow::Tensor>> Predict(const std::vector<RequestTensor>& inputs) const;
+  // Those that requests can ask for: a signature whose tensors they cannot have is none.
+  const Signatures& signatures() const { return signatures_; }
+  // Of a name, "": the one of the configuration. InvalidArgument where it is not served.
+  absl::StatusOr<const ServedSignature*> Find(std::string_view name) const;
 
  private:
-  struct Input {
-    std::string name;
-    tensorflow::DataType type;
-    tensorflow::PartialTensorShape shape;
-  };
-
   explicit ServedModel(ProcessorConfig config) : config_(std::move(config)) {}
   absl::Status Load();
-  absl::Status ReadSignature(const tensorflow::SignatureDef& signature, tensorflow::CallableOptions* callable);
-  absl::StatusOr<const RequestTensor*> Find(const std::vector<RequestTensor>& inputs, const Input& wanted) const;
-  absl::Status CheckNames(const std::vector<RequestTensor>& inputs) const;
 
   const ProcessorConfig config_;
   tensorflow::SavedModelBundle bundle_;
-  tensorflow::Session::CallableHandle callable_ = 0;
-  bool has_callable_ = false;
-  std::vector<Input> inputs_;  // in the order of their names
-  std::vector<std::string> output_names_;
+  Signatures signatures_;  // behind the session that they use
 };
 
 }  // namespace afo

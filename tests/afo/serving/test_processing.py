@@ -58,10 +58,17 @@ def test_records_are_answered_as_tensorflow_does_to_the_bit(exported: Exported, 
     np.testing.assert_array_equal(answered["probabilities"], exported.scores)
     found = served.info()
     assert found.pop("model_path") == str(exported.directory)
+    signatures = found.pop("signatures")
     assert found == {
-        "signature_name": "serving_default", "outputs": ["probabilities"], "labels": ["label"], "rows": "float32",
-        "step": 7, "tables": "native",
+        "signature_name": "serving_default", "labels": ["label"], "rows": "float32", "step": 7, "tables": "native",
     }  # fmt: skip
+    assert sorted(signatures) == ["predict", "serving_default"]
+    assert signatures["serving_default"] == {
+        "method_name": "tensorflow/serving/predict",
+        "inputs": {"examples": {"dtype": "DT_STRING", "shape": [-1]}},
+        "outputs": {"probabilities": {"dtype": "DT_FLOAT", "shape": [-1]}},
+    }
+    assert signatures["predict"]["inputs"]["age"] == {"dtype": "DT_FLOAT", "shape": [-1, 1]}
 
 
 def test_features_are_inputs_of_the_other_signature(exported: Exported) -> None:
@@ -89,6 +96,27 @@ def test_features_are_inputs_of_the_other_signature(exported: Exported) -> None:
                 model.predict({**inputs, **changed})
         with pytest.raises(SpecError, match="input `city` is missing"):
             model.predict({name: value for name, value in inputs.items() if name != "city"})
+
+
+def test_a_request_chooses_its_signature(exported: Exported, served: Processor) -> None:
+    asked = {"examples": exported.records}
+    for signature in ("", "serving_default"):
+        answer = outputs_of(served.process(_naming(signature) + request_of(asked)))
+        np.testing.assert_array_equal(answer["probabilities"], exported.scores)
+    with pytest.raises(SpecError, match="input `age` is missing"):
+        served.process(_naming("predict") + request_of(asked))
+    for signature in ("score", "__saved_model_init_op"):
+        words = f"signature `{signature}` is not served; those that are: predict, serving_default"
+        with pytest.raises(SpecError, match=words):
+            served.process(_naming(signature) + request_of(asked))
+    with pytest.raises(SpecError, match="request 1 of the batch: it asks for signature predict, and the first for "):
+        served.batch_process([request_of(asked), _naming("predict") + request_of(asked)])
+
+
+def _naming(signature: str) -> bytes:
+    """The field `model_spec` of a PredictRequest with a signature's name."""
+    name = b"\x1a" + bytes([len(signature)]) + signature.encode()
+    return b"\x0a" + bytes([len(name)]) + name
 
 
 def test_several_requests_are_one_batch(exported: Exported, served: Processor) -> None:

@@ -1,0 +1,44 @@
+#include "afo/serving/served_model_info.h"
+
+#include <fstream>
+
+#include "nlohmann/json.hpp"
+
+namespace afo {
+namespace {
+
+using Json = nlohmann::json;
+
+// [-1, 3]; null where the rank is unknown.
+Json ShapeOf(const tensorflow::PartialTensorShape& shape) {
+  if (shape.unknown_rank()) return nullptr;
+  const auto sizes = shape.dim_sizes();
+  return Json(std::vector<std::int64_t>(sizes.begin(), sizes.end()));
+}
+
+Json DescribeParameters(const std::vector<ServedSignature::Parameter>& parameters) {
+  Json described = Json::object();
+  for (const auto& [name, type, shape] : parameters) {
+    described[name] = {{"dtype", NameOf(static_cast<TensorType>(type))}, {"shape", ShapeOf(shape)}};
+  }
+  return described;
+}
+
+}  // namespace
+
+std::string DescribeServedModel(const ServedModel& model) {
+  Json info = {{"model_path", model.config().savedmodel_dir}, {"signature_name", model.config().signature_name}};
+  for (const auto& [name, signature] : model.signatures()) {
+    info["signatures"][name] = {{"method_name", signature->method()},
+                                {"inputs", DescribeParameters(signature->inputs())},
+                                {"outputs", DescribeParameters(signature->outputs())}};
+  }
+  std::ifstream file(model.config().savedmodel_dir + "/assets.extra/afo.json");
+  const Json exported = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  for (const char* key : {"step", "labels", "rows", "tables"}) {
+    if (exported.is_object() && exported.contains(key)) info[key] = exported[key];
+  }
+  return info.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace afo
