@@ -12,7 +12,7 @@ SIDE_BY_SIDE := -n 2 --dist loadfile --max-worker-restart 0
 DAY := $(shell expr $$(date +%s) / 86400)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slice test-all lint typecheck format bench fuzz sim test-faults test-pairs test-versions soak kills equivalence compare-faults reports structure wheel clean
+.PHONY: help install demo model-server test test-slice test-all lint typecheck format bench fuzz sim test-faults test-pairs test-versions soak kills equivalence compare-faults reports structure wheel clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,29 +31,36 @@ $(INSTALLED): pyproject.toml conf/constraints.txt afo/ops/build_hook.py $(NATIVE
 	$(PIP_INSTALL) --no-build-isolation -e '.[dev]'
 	touch $@
 
+# Nothing that trains needs it.
+MODEL_SERVER := afo/serving/afo_model_server
+$(MODEL_SERVER): $(INSTALLED) $(shell find model_server -type f) .ci/build-model-server
+	.ci/build-model-server $(VENV) $@
+
 install: $(INSTALLED) ## Install afo and its tools into .venv
 
 demo: $(INSTALLED) ## Train Wide & Deep on synthetic clicks with real processes on this machine
 	$(BIN)/afo demo --dir build/demo
 
-test: $(INSTALLED) ## Run the tests but the slow ones, on a real Hadoop too; installs what they need; twenty minutes
+model-server: $(MODEL_SERVER) ## Build the server that `afo serve` starts
+
+test: $(INSTALLED) $(MODEL_SERVER) ## Run the tests but the slow ones, on a real Hadoop too; installs what they need; twenty minutes
 	.ci/system-packages $(TESTED_WITH)
 	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and not slow and not hadoop"
 	$(PYTEST) -m "$(QUICK) and not slow and hadoop"
 
-test-slice: $(INSTALLED) ## Run the slow tests whose turn it is today: at most ten minutes
+test-slice: $(INSTALLED) $(MODEL_SERVER) ## Run the slow tests whose turn it is today: at most ten minutes
 	.ci/system-packages $(TESTED_WITH) boost
 	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and slow and not hadoop" --slice $(DAY):360
 	$(PYTEST) -m "$(QUICK) and slow and hadoop" --slice $(DAY):120
 
-test-all: $(INSTALLED) ## Run every test, the slow ones too; two hours
+test-all: $(INSTALLED) $(MODEL_SERVER) ## Run every test, the slow ones too; two hours
 	.ci/system-packages $(TESTED_WITH) boost
 	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and not hadoop"
 	$(PYTEST) -m "$(QUICK) and hadoop"
 
 AREAS := test-afo test-am test-child test-client test-core test-history_server test-integration
 .PHONY: $(AREAS) test-hadoop
-$(AREAS): test-%: $(INSTALLED)
+$(AREAS): test-%: $(INSTALLED) $(MODEL_SERVER)
 	.ci/system-packages $(TESTED_WITH)
 	$(PYTEST) $(SIDE_BY_SIDE) -m "$(QUICK) and not hadoop" tests/$*
 
@@ -118,7 +125,7 @@ reports: ## Say how old each report is, in commits that touched what it speaks o
 structure: ## Count folders, lengths, names and import circles of the modules
 	@python3 tests/support/structure.py
 
-wheel: $(INSTALLED) ## Build the wheels into dist/: manylinux with the operations, and one for any system without
+wheel: $(INSTALLED) $(MODEL_SERVER) ## Build the wheels into dist/: manylinux with the operations, and one for any system without
 	.ci/make-wheels $(abspath $(BIN))/python dist
 
 clean: ## Remove what was built, the virtual environment too

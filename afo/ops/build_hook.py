@@ -19,6 +19,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _SOURCES = Path(__file__).parent
 #: For servers (afo/serving/processor_library.py), in the package and in the directory of the build.
 _PROCESSOR, _PROCESSOR_BUILT = "afo/serving/libafo_processor.so", "serving/libafo_processor.so"
+#: Of `make model-server`; it is packed where it was made.
+_MODEL_SERVER = "afo/serving/afo_model_server"
 #: What hosts in C are compiled with.
 _HEADER = "afo/serving/processor.h"
 #: Only its headers and its library's name are used; `tensorflow` with GPUs has the same.
@@ -54,6 +56,8 @@ class OperationsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is 
             libraries[_PROCESSOR] = _PROCESSOR_BUILT
             if version == "standard":  # of an editable install it is in the sources
                 build_data["force_include"][str(Path(self.root) / _HEADER)] = _HEADER
+        if (Path(self.root) / _MODEL_SERVER).exists():
+            build_data["artifacts"].append(f"/{_MODEL_SERVER}")
         for target, built in libraries.items():
             _replace(Path(self.root) / target, work / built)
             build_data["artifacts"].append(f"/{target}")

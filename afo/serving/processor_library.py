@@ -19,22 +19,33 @@ Size = ctypes.POINTER(ctypes.c_int)
 @functools.cache
 def load() -> ctypes.CDLL:
     """The library. Raises Unsupported where it was not built, or TensorFlow is not installed."""
-    path = Path(__file__).parent / NAME
-    if not path.exists():
+    library = path()
+    try:
+        # Loaded before, they are found by their names, wherever this package lies.
+        for name in _TENSORFLOW:
+            ctypes.CDLL(str(tensorflow() / name))
+        return _typed(ctypes.CDLL(str(library)))
+    except OSError as error:
+        raise Unsupported(f"{NAME} cannot be loaded beside the TensorFlow that is installed: {error}") from error
+
+
+def path() -> Path:
+    """Of the library. Raises Unsupported where it was not built."""
+    found = Path(__file__).parent / NAME
+    if not found.exists():
         raise Unsupported(
             f"this installation of afo has no {NAME}; install the manylinux wheel, or build afo again where g++, CMake"
             " and nlohmann-json3-dev (json-devel) are"
         )
+    return found
+
+
+def tensorflow() -> Path:
+    """Directory of TensorFlow's libraries. Raises Unsupported where it is not installed."""
     found = importlib.util.find_spec("tensorflow")
     if found is None or found.origin is None:
         raise Unsupported(f"{NAME} needs the libraries of TensorFlow: pip install 'tensorflow-cpu==2.21.*'")
-    try:
-        # Loaded before, they are found by their names, wherever this package lies.
-        for name in _TENSORFLOW:
-            ctypes.CDLL(str(Path(found.origin).parent / name))
-        return _typed(ctypes.CDLL(str(path)))
-    except OSError as error:
-        raise Unsupported(f"{path.name} cannot be loaded beside the TensorFlow that is installed: {error}") from error
+    return Path(found.origin).parent
 
 
 def _typed(library: ctypes.CDLL) -> ctypes.CDLL:

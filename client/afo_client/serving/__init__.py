@@ -1,0 +1,1 @@
+"""The model server: its configuration, and its process."""

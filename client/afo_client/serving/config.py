@@ -1,0 +1,163 @@
+"""Configuration of a model server, `serving.yaml`: models and versions in TensorFlow Serving's terms, ports, limits."""
+
+import os
+import re
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, field
+
+from afo.formats.units import Duration, Memory
+from afo.job.section import PositiveInt, Section
+
+LOOPBACK = "127.0.0.1"
+GRPC_PORT, REST_PORT = 8500, 8501
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]*):(\d{1,5})")
+#: Of protobuf, whose messages have sizes of 32 bits.
+_MOST_MIB = 2047
+_MOST_REQUESTS = 65536
+Threads = Annotated[int, Meta(ge=0, le=1024)]
+Version = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
+def check_positive(key: str, value: float) -> None:
+    """Raises ValueError for a time that is none."""
+    if not value > 0:
+        raise ValueError(f"`{key}` is {value}; allowed: more than 0")
+
+
+class Latest(Section, frozen=True):
+    """The newest versions, by number."""
+
+    num_versions: PositiveInt = 1
+
+
+class All(Section, frozen=True):
+    """Every version that is there."""
+
+
+class Specific(Section, frozen=True):
+    """Versions by number."""
+
+    versions: Annotated[tuple[Version, ...], Meta(min_length=1, max_length=1000)]
+
+
+class VersionPolicy(Section, frozen=True):
+    """Which versions of a model are served; one of the three."""
+
+    latest: Latest | None = None
+    all: All | None = None
+    specific: Specific | None = None
+
+    def __post_init__(self) -> None:
+        if sum(policy is not None for policy in (self.latest, self.all, self.specific)) != 1:
+            raise ValueError("`model_version_policy` is one of `latest`, `all` and `specific`")
+
+
+class ModelConfig(Section, frozen=True):
+    """A model, and where its versions lie."""
+
+    name: str
+    base_path: Annotated[
+        str, Meta(description="Directory of versions (`ctr/3/saved_model.pb`), or a SavedModel, which is the only one.")
+    ]
+    model_version_policy: VersionPolicy = VersionPolicy(latest=Latest())
+    version_labels: Annotated[
+        dict[str, Version], Meta(description="Versions by names that requests can use, `{stable: 3, canary: 4}`.")
+    ] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"`name` is {self.name!r}; allowed: letters, digits, `.`, `_` and `-`, 128 at most")
+        if "://" in self.base_path:
+            raise ValueError(f"`base_path` is {self.base_path}; models are served from disks here: copy it")
+        for label in self.version_labels:
+            if not _NAME.fullmatch(label):
+                raise ValueError(f"`version_labels` has {label!r}; allowed: letters, digits, `.`, `_` and `-`")
+
+
+class Endpoint(Section, frozen=True):
+    """Where a server listens."""
+
+    address: Annotated[str, Meta(description="Host and port; port 0: any free one; no host: all addresses.")]
+
+    def __post_init__(self) -> None:
+        found = _ADDRESS.fullmatch(self.address)
+        if found is None or int(found[2]) > 65535:
+            raise ValueError(f"`address` is {self.address!r}; write `127.0.0.1:8500`, `[::1]:8500` or `:8500`")
+
+
+class Limits(Section, frozen=True):
+    """What one request, and all at once, may take."""
+
+    request_size: Annotated[Memory, Meta(description="Of a request, by gRPC or REST.")] = Memory(16)
+    concurrent_requests: Annotated[
+        int, Meta(ge=0, le=_MOST_REQUESTS, description="Computed at once; 0: twice as many as there are cores.")
+    ] = 0
+    queued_requests: Annotated[
+        int, Meta(ge=0, le=_MOST_REQUESTS, description="That wait for those; more are refused. 0: four times as many.")
+    ] = 0
+    request_timeout: Annotated[Duration, Meta(description="Of a request, waiting included.")] = Duration(10)
+
+    def __post_init__(self) -> None:
+        if self.request_size > _MOST_MIB:
+            raise ValueError(f"`request_size` is {self.request_size} MiB; a message of gRPC has {_MOST_MIB} at most")
+        check_positive("request_timeout", self.request_timeout)
+
+
+class ProcessorOptions(Section, frozen=True):
+    """Threads of TensorFlow; keys of the processor's `model_config`."""
+
+    intra_op_parallelism_threads: Threads = 0
+    inter_op_parallelism_threads: Threads = 0
+    enable_inline_execute: bool = True
+
+
+class Tls(Section, frozen=True):
+    """TLS on both ports."""
+
+    certificate: Annotated[str, Meta(description="File with the server's certificate and its chain, PEM.")]
+    key: Annotated[str, Meta(description="File with its private key, PEM.")]
+    client_ca: Annotated[
+        str, Meta(description="File with the authorities whose clients may connect, PEM; left out: any client.")
+    ] = ""
+
+
+class ServingConfig(Section, frozen=True):
+    """The content of `serving.yaml`."""
+
+    models: Annotated[tuple[ModelConfig, ...], Meta(min_length=1, max_length=1000)]
+    grpc: Endpoint = Endpoint(address=f"{LOOPBACK}:{GRPC_PORT}")
+    rest: Endpoint = Endpoint(address=f"{LOOPBACK}:{REST_PORT}")
+    limits: Limits = Limits()
+    processor: ProcessorOptions = ProcessorOptions()
+    file_system_poll_wait: Annotated[Duration, Meta(description="Between looks for new versions.")] = Duration(1)
+    drain_timeout: Annotated[Duration, Meta(description="That requests under way have after SIGTERM; 0: none.")] = (
+        Duration(30)
+    )
+    tls: Tls | None = None
+    tokens_file: Annotated[
+        str,
+        Meta(description="File of lines `NAME TOKEN`, mode 0600; requests then need `Authorization: Bearer TOKEN`."),
+    ] = ""
+    access_log: Annotated[str, Meta(description="File of one JSON object a request; `-`: standard output.")] = ""
+
+    def __post_init__(self) -> None:
+        check_positive("file_system_poll_wait", self.file_system_poll_wait)
+        names = [model.name for model in self.models]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"`models` has {name!r} twice; a name is one model's")
+
+    def relative_to(self, directory: str) -> "ServingConfig":
+        """The same with absolute paths: of a file they are relative to its directory."""
+
+        def absolute(path: str) -> str:
+            return os.path.join(directory, os.path.expanduser(path)) if path and path != "-" else path
+
+        tls = self.tls and Tls(**{name: absolute(getattr(self.tls, name)) for name in Tls.__struct_fields__})
+        models = tuple(msgspec.structs.replace(model, base_path=absolute(model.base_path)) for model in self.models)
+        return msgspec.structs.replace(
+            self, models=models, tls=tls, tokens_file=absolute(self.tokens_file), access_log=absolute(self.access_log)
+        )
