@@ -10,8 +10,6 @@ namespace {
 // Keys that `lines` take at the highest load, 0.8.
 std::size_t Capacity(std::size_t lines) { return lines * kLinePlaces * 4 / 5; }
 
-std::size_t LinesFor(std::size_t keys) { return keys * 5 / (kLinePlaces * 4) + 1; }
-
 }  // namespace
 
 bool Index::Allocate(std::size_t lines) {
@@ -43,18 +41,8 @@ bool Index::Reserve(std::size_t count, const RowStore& rows) {
 void Index::Insert(std::uint64_t hash, std::uint32_t row) {
   assert(size_ < Capacity(count_));
   std::uint32_t at = HomeOf(hash, count_);
-  for (;; at = at + 1 == count_ ? 0 : at + 1) {
-    Line& line = lines()[at];
-    const unsigned free = Matches(line, 0);
-    if (free != 0) {
-      const int place = __builtin_ctz(free);
-      line.tags[place] = TagOf(hash);
-      line.rows[place] = row;
-      ++size_;
-      return;
-    }
-    if (line.overflow != 0xff) ++line.overflow;
-  }
+  while (!PlaceIn(&lines()[at], TagOf(hash), row)) at = at + 1 == count_ ? 0 : at + 1;
+  ++size_;
 }
 
 void Index::Remove(std::uint64_t hash, std::uint32_t row) {

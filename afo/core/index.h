@@ -38,6 +38,41 @@ inline unsigned Matches(const Line& line, std::uint8_t tag) {
   return static_cast<unsigned>(_mm_movemask_epi8(equal)) & ((1u << kLinePlaces) - 1);
 }
 
+// Lines that `keys` keys take, at a load of 0.8.
+constexpr std::size_t LinesFor(std::size_t keys) { return keys * 5 / (kLinePlaces * 4) + 1; }
+
+// Puts a row into a line that has a free place; counts a key that goes past where there is none. Whether it was put.
+inline bool PlaceIn(Line* line, std::uint8_t tag, std::uint32_t row) {
+  const unsigned free = Matches(*line, 0);
+  if (free == 0) {
+    if (line->overflow != 0xff) ++line->overflow;
+    return false;
+  }
+  const int place = __builtin_ctz(free);
+  line->tags[place] = tag;
+  line->rows[place] = row;
+  return true;
+}
+
+// The row of a key with this hash in an index of `count` lines; kNoRow when none. `line_at(n)` is a reference to line n,
+// `is(row)` whether the key is that of a row in it.
+template <typename LineAt, typename Is>
+std::uint32_t FindRow(std::uint64_t hash, std::uint32_t count, const LineAt& line_at, const Is& is) {
+  const std::uint32_t home = HomeOf(hash, count);
+  std::uint32_t at = home;
+  // Once around at most: keys that come and go may leave a few lines where each has been passed by a key.
+  do {
+    const Line& line = line_at(at);
+    for (unsigned found = Matches(line, TagOf(hash)); found != 0; found &= found - 1) {
+      const std::uint32_t row = line.rows[__builtin_ctz(found)];
+      if (is(row)) return row;
+    }
+    if (line.overflow == 0) return kNoRow;
+    at = at + 1 == count ? 0 : at + 1;
+  } while (at != home);
+  return kNoRow;
+}
+
 // Not thread-safe: the shard's lock is held, shared for `Find`.
 class Index {
  public:
@@ -52,19 +87,9 @@ class Index {
   // `rows.key(row)` is the key of a row that was inserted.
   template <typename Rows>
   std::uint32_t Find(std::int64_t key, std::uint64_t hash, const Rows& rows) const {
-    const std::uint32_t home = HomeOf(hash, count_);
-    std::uint32_t at = home;
-    // Once around at most: keys that come and go may leave a few lines where each has been passed by a key.
-    do {
-      const Line& line = lines()[at];
-      for (unsigned found = Matches(line, TagOf(hash)); found != 0; found &= found - 1) {
-        const std::uint32_t row = line.rows[__builtin_ctz(found)];
-        if (rows.key(row) == key) return row;
-      }
-      if (line.overflow == 0) return kNoRow;
-      at = at + 1 == count_ ? 0 : at + 1;
-    } while (at != home);
-    return kNoRow;
+    return FindRow(
+        hash, count_, [this](std::uint32_t at) -> const Line& { return lines()[at]; },
+        [&](std::uint32_t row) { return rows.key(row) == key; });
   }
 
   // Empty, with room for `count` keys; false when the system has no more memory.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "afo/core/served_layout.h"
 #include "afo/core/snapshot.h"
 
 namespace afo {
@@ -42,8 +43,9 @@ const char* Find(const char* rows, std::size_t count, std::size_t stride, std::i
 
 }  // namespace
 
-ServedFile::ServedFile(const ServedHeader& header, ReadAt read)
+ServedFile::ServedFile(const ServedHeader& header, std::uint64_t rows_at, ReadAt read)
     : header_(header),
+      rows_at_(rows_at),
       read_(std::move(read)),
       stride_(header.stride()),
       rows_of_piece_(std::max<std::size_t>(1, kPieceBytes / stride_)) {}
@@ -54,29 +56,50 @@ std::size_t ServedFile::RowsOf(std::size_t piece) const {
 
 std::string ServedFile::ReadRows(std::uint64_t first, std::size_t count, std::vector<char>* rows) const {
   rows->resize(count * stride_);
-  return read_(kServedHeaderBytes + first * stride_, rows->data(), rows->size());
+  return read_(rows_at_ + first * stride_, rows->data(), rows->size());
 }
 
-std::string ServedFile::Build(std::uint32_t checksum) {
+std::string ServedFile::Scan(const std::function<void(const char*, std::size_t)>& take) {
   assert(firsts_.empty());
   std::vector<char> rows;
   const std::size_t most = std::max<std::size_t>(1, kScanBytes / stride_ / rows_of_piece_) * rows_of_piece_;
-  std::uint32_t found = 0;
   std::int64_t last = 0;
-  bool rise = true;
   for (std::uint64_t first = 0; first < header_.count; first += most) {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(most, header_.count - first));
     if (std::string wrong = ReadRows(first, count, &rows); !wrong.empty()) return wrong;
-    found = Crc32c(rows.data(), rows.size(), found);
+    take(rows.data(), rows.size());
     for (std::size_t i = 0; i < count; ++i) {
       const std::int64_t key = KeyAt(rows.data() + i * stride_);
-      rise = rise && (first + i == 0 || key > last);
+      rise_ = rise_ && (first + i == 0 || key > last);
       last = key;
       if (i % rows_of_piece_ == 0) firsts_.push_back(key);
     }
   }
+  return "";
+}
+
+std::string ServedFile::Build(std::uint32_t checksum) {
+  std::uint32_t found = 0;
+  std::string wrong = Scan([&](const char* bytes, std::size_t size) { found = Crc32c(bytes, size, found); });
+  if (!wrong.empty()) return wrong;
   if (found != checksum) return "its rows are damaged";
-  return rise ? "" : "its keys do not rise";
+  return rise_ ? "" : "its keys do not rise";
+}
+
+std::string ServedFile::Build(const ServedLayout& layout) {
+  std::vector<std::uint32_t> sums(layout.blocks());
+  auto* bytes = reinterpret_cast<char*>(sums.data());
+  const std::size_t size = sums.size() * sizeof(std::uint32_t);
+  if (std::string wrong = read_(layout.sums_at(), bytes, size); !wrong.empty()) return wrong;
+  if (Crc32c(bytes, size) != layout.sums_checksum) return "its checksums are damaged";
+  BlockSums found;
+  std::string wrong = Scan([&](const char* rows, std::size_t count) { found.Add(rows, count); });
+  if (!wrong.empty()) return wrong;
+  const std::size_t blocks = found.Fill();
+  if (!std::equal(found.sums().begin(), found.sums().end(), sums.begin(), sums.begin() + blocks)) {
+    return "its rows are damaged";
+  }
+  return rise_ ? "" : "its keys do not rise";
 }
 
 std::string ServedFile::Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const {

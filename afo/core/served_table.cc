@@ -37,11 +37,6 @@ std::size_t WeightBytes(RowType type) {
   return type == RowType::kFloat32 ? sizeof(float) : type == RowType::kBfloat16 ? sizeof(std::uint16_t) : 1;
 }
 
-void Fetch(const std::uint8_t* row, std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(row + at);
-  __builtin_prefetch(row + bytes - 1);
-}
-
 void FromBfloat16(const std::uint8_t* from, std::int32_t dim, float* to) {
   for (std::int32_t i = 0; i < dim; ++i) {
     std::uint16_t half;
@@ -64,15 +59,19 @@ std::size_t ServedHeader::stride() const {
   return sizeof(std::int64_t) + scale + static_cast<std::size_t>(dim) * WeightBytes(type);
 }
 
+std::string WrongShape(std::uint32_t type, std::uint32_t dim, std::uint64_t count) {
+  if (type > static_cast<std::uint32_t>(RowType::kInt8)) return "it has rows of an unknown type";
+  if (dim < 1 || dim > static_cast<std::uint32_t>(kMaxDim)) return "its rows have an impossible width";
+  return count < kNoRow ? "" : "it has more rows than a table can";
+}
+
 ParsedServedHeader ParseServedHeader(const char* bytes, std::uint64_t size) {
   const auto wrong = [](std::string words) { return ParsedServedHeader{.header = {}, .wrong = std::move(words)}; };
   if (size < kServedHeaderBytes + kServedTrailerBytes) return wrong("it is shorter than an empty table");
   if (std::memcmp(bytes, kMagic, sizeof(kMagic) - 1) != 0) return wrong("it does not begin as a table of afo does");
   const RawHeader raw = At<RawHeader>(bytes + sizeof(kMagic) - 1);
   if (raw.checksum != Crc32c(bytes, kServedHeaderBytes - 4)) return wrong("its header is damaged");
-  if (raw.type > static_cast<std::uint32_t>(RowType::kInt8)) return wrong("it has rows of an unknown type");
-  if (raw.dim < 1 || raw.dim > static_cast<std::uint32_t>(kMaxDim)) return wrong("its rows have an impossible width");
-  if (raw.count >= kNoRow) return wrong("it has more rows than a table can");
+  if (std::string found = WrongShape(raw.type, raw.dim, raw.count); !found.empty()) return wrong(std::move(found));
   const ServedHeader header{.type = static_cast<RowType>(raw.type),
                             .dim = static_cast<std::int32_t>(raw.dim),
                             .count = raw.count,
@@ -97,6 +96,11 @@ void DecodeRow(const ServedHeader& header, const std::uint8_t* row, float* weigh
     case RowType::kInt8:
       return FromInt8(from, header.dim, weights);
   }
+}
+
+void FetchRow(const std::uint8_t* row, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kCacheLine) __builtin_prefetch(row + at);
+  __builtin_prefetch(row + bytes - 1);
 }
 
 bool ServedTable::Reserve() {
@@ -127,7 +131,7 @@ std::string ServedTable::Lookup(const std::int64_t* keys, std::int64_t count, fl
     }
     for (std::int64_t i = 0; i < batch; ++i) {
       const std::uint32_t guess = index_.Guess(hashes[i]);
-      if (guess != kNoRow) Fetch(at(guess), stride_);
+      if (guess != kNoRow) FetchRow(at(guess), stride_);
     }
     for (std::int64_t i = 0; i < batch; ++i) {
       const std::uint32_t row = index_.Find(keys[first + i], hashes[i], *this);

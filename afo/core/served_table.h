@@ -1,4 +1,5 @@
 // A table that is only read, of a served model: its rows in one piece of memory as its file has them, and an index.
+// served_layout.h has the form that files are written in; this is the one before it, which is still read.
 //
 //   file   := header | row[count] | CRC-32C of the rows, 4 B
 //   header := "AFOROWS1" | type 4 B | dim 4 B | count 8 B | absent float32 | CRC-32C of the 28 B before, 4 B
@@ -37,11 +38,17 @@ struct ParsedServedHeader {
   std::string wrong;    // '' where nothing is
 };
 
+// What cannot be of a header's numbers, or nothing.
+[[nodiscard]] std::string WrongShape(std::uint32_t type, std::uint32_t dim, std::uint64_t count);
+
 // Reads the header of a file of `size` bytes, of which kServedHeaderBytes, or all if there are fewer, are at `bytes`.
 [[nodiscard]] ParsedServedHeader ParseServedHeader(const char* bytes, std::uint64_t size);
 
 // float32 [dim] of the bytes of a row as its file has them; of nullptr those of a key that is not there.
 void DecodeRow(const ServedHeader& header, const std::uint8_t* row, float* weights);
+
+// Asks for the memory of a row.
+void FetchRow(const std::uint8_t* row, std::size_t bytes);
 
 // The rows of one file, wherever they are. Thread-safe.
 class ServedRows {

@@ -12,8 +12,8 @@ from afo.job.training import METRICS, check_ranking
 RowType = Literal["float32", "bfloat16", "int8"]
 ROW_TYPES: tuple[RowType, ...] = ("float32", "bfloat16", "int8")
 #: What looks a key up in it.
-TableKind = Literal["frozen", "native"]
-TABLE_KINDS: tuple[TableKind, ...] = ("frozen", "native")
+TableKind = Literal["frozen", "native", "mapped"]
+TABLE_KINDS: tuple[TableKind, ...] = ("frozen", "native", "mapped")
 
 
 class Export(Section, frozen=True):
@@ -38,7 +38,8 @@ class Export(Section, frozen=True):
     tables: Annotated[
         TableKind,
         Meta(description="Hash tables as sorted keys that plain TensorFlow serves (`frozen`), or as tables of afo's "
-             "operations, which are several times faster and which the server must load (`native`; export.md)."),
+             "operations, which are several times faster and which the server must load (`native`; `mapped`: processes "
+             "of a machine share their memory, at some of the speed; export.md)."),
     ] = "frozen"  # fmt: skip
     require: Annotated[
         dict[str, str],

@@ -66,7 +66,7 @@ def export(
     local, files = scratch / "export", scratch / "tables"
     for folder in (local, files):
         shutil.rmtree(folder, ignore_errors=True)
-    model = parts.model.local(reader, TableForm(rows, files if tables == "native" else None, only_saved=True))
+    model = parts.model.local(reader, _form(rows, tables, files))
     labels, saved = parts.model.labels, reader.manifest
     # Who serves native tables has our operations, whose parser is safe with records of strangers.
     by = parse if files.is_dir() else parse_by_tensorflow
@@ -75,6 +75,12 @@ def export(
     shutil.rmtree(files, ignore_errors=True)
     _send(local, url, Exported(manifest=reader.url, step=saved.step, labels=labels, rows=rows, tables=tables,
                                lineage=saved.lineage))  # fmt: skip
+
+
+def _form(rows: RowType, tables: TableKind, files: Path) -> TableForm:
+    if tables == "frozen":
+        return TableForm(rows, only_saved=True)
+    return TableForm(rows, files, only_saved=True, stays_mapped=tables == "mapped")
 
 
 def _send(local: Path, url: str, source: Exported) -> None:

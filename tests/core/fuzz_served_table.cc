@@ -1,6 +1,7 @@
 // Bytes as somebody may hand them to a process that serves a model, as the file of a table. They are refused, or a table
 // comes of them that answers for every key of its rows and for no other; anything else ends the program. fuzz.sh has
 // libFuzzer look for such bytes, the unit tests (served_table_test.cc) change what was written.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -8,7 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "afo/core/index.h"
+#include "afo/core/indexed_table.h"
 #include "afo/core/served_file.h"
+#include "afo/core/served_layout.h"
 #include "afo/core/served_table.h"
 #include "afo/core/snapshot.h"
 
@@ -28,11 +32,76 @@ void Sign(std::string* file) {
   std::memcpy(file->data() + file->size() - kServedTrailerBytes, &body, sizeof(body));
 }
 
+// A file with blocks, of few bytes: numbers of the header, then what fills rows and lines, over and over.
+std::string Unfold(const std::uint8_t* data, std::size_t size, bool is_damaged) {
+  const auto at = [&](std::size_t place) { return size == 0 ? std::uint8_t{0} : data[place % size]; };
+  ServedLayout layout{.header = {.type = static_cast<RowType>(at(0) % 3),
+                                 .dim = 1 + at(1) % 40,
+                                 .count = at(2) % 200u,
+                                 .absent = static_cast<float>(at(3))},
+                      .lines = at(4) % 100u};
+  std::string body(layout.sums_at() - kBlockBytes, '\0');
+  for (std::size_t i = 0; i < body.size(); ++i) body[i] = static_cast<char>(at(5 + i));
+  BlockSums sums;
+  sums.Add(body.data(), body.size());
+  const auto* bytes = reinterpret_cast<const char*>(sums.sums().data());
+  layout.sums_checksum = Crc32c(bytes, sums.sums().size() * sizeof(std::uint32_t));
+  std::string file = EncodeHeader(&layout) + body + std::string(bytes, sums.sums().size() * sizeof(std::uint32_t));
+  if (is_damaged) file[(at(5) << 8 | at(6)) % file.size()] ^= static_cast<char>(at(7));
+  return file;
+}
+
+// Looks keys up. Weights are those of a row with the key, or the absent ones, whatever the lines say.
+void AskIndexed(const IndexedTable& table, const ServedHeader& header, const std::uint8_t* rows) {
+  std::vector<std::int64_t> keys{0};
+  for (std::uint64_t row = 0; row < header.count; ++row) {
+    keys.push_back(0);
+    std::memcpy(&keys.back(), rows + row * header.stride(), sizeof(std::int64_t));
+  }
+  const auto dim = static_cast<std::size_t>(header.dim);
+  std::vector<float> weights(keys.size() * dim), row_weights(dim), absent(dim, header.absent);
+  if (!table.Lookup(keys.data(), static_cast<std::int64_t>(keys.size()), weights.data()).empty()) return;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto is = [&](const std::vector<float>& other) {
+      return std::memcmp(&weights[i * dim], other.data(), dim * sizeof(float)) == 0;
+    };
+    bool known = is(absent);
+    for (std::uint64_t row = 0; row < header.count && !known; ++row) {
+      if (std::memcmp(rows + row * header.stride(), &keys[i], sizeof(std::int64_t)) != 0) continue;
+      DecodeRow(header, rows + row * header.stride(), row_weights.data());
+      known = is(row_weights);
+    }
+    Require(known);
+  }
+}
+
+void ServeBlocks(const std::string& file) {
+  if (file.size() < kBlockBytes) return;
+  const auto [layout, wrong] = ParseServedLayout(file.data(), file.size());
+  if (!wrong.empty()) return;
+  const ReadAt read = [&file](std::uint64_t offset, char* to, std::size_t size) {
+    Require(offset + size <= file.size());
+    std::memcpy(to, file.data() + offset, size);
+    return std::string();
+  };
+  static_cast<void>(ServedFile(layout.header, kBlockBytes, read).Build(layout));
+  IndexedTable table(layout, "f");
+  if (!table.ReadSums(read).empty()) return;
+  Pages pages;
+  Require(pages.Grow(file.size()));
+  std::memcpy(pages.data(), file.data(), file.size());
+  table.Map(pages.data());
+  AskIndexed(table, layout.header, pages.data() + kBlockBytes);
+  if (!table.Copy(read, [] { return false; }).empty()) return;
+  AskIndexed(table, layout.header, pages.data() + kBlockBytes);
+}
+
 }  // namespace
 
-// The first byte: whether checksums are made to fit, so that what lies behind them is reached.
+// The first byte: whether checksums are made to fit, so that what lies behind them is reached, and which form it is.
 void ServeFile(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return;
+  if (data[0] & 2) return ServeBlocks(Unfold(data + 1, size - 1, (data[0] & 1) == 0));
   std::string file(reinterpret_cast<const char*>(data + 1), size - 1);
   if (data[0] & 1) Sign(&file);
   const auto [header, wrong] = ParseServedHeader(file.data(), file.size());
@@ -43,7 +112,7 @@ void ServeFile(const std::uint8_t* data, std::size_t size) {
   std::memcpy(table.rows(), file.data() + kServedHeaderBytes, table.row_bytes());
   std::uint32_t checksum;
   std::memcpy(&checksum, file.data() + file.size() - kServedTrailerBytes, sizeof(checksum));
-  ServedFile in_file(header, [&file](std::uint64_t offset, char* to, std::size_t size) {
+  ServedFile in_file(header, kServedHeaderBytes, [&file](std::uint64_t offset, char* to, std::size_t size) {
     Require(offset + size <= file.size());
     std::memcpy(to, file.data() + offset, size);
     return std::string();

@@ -55,7 +55,7 @@ std::string WrongOf(const std::string& file) {
   std::uint32_t checksum;
   std::memcpy(&checksum, file.data() + file.size() - kServedTrailerBytes, sizeof(checksum));
   const std::string found = table.Build(checksum);
-  CHECK(ServedFile(header, ReaderOf(file)).Build(checksum) == found);
+  CHECK(ServedFile(header, kServedHeaderBytes, ReaderOf(file)).Build(checksum) == found);
   return found;
 }
 
@@ -69,7 +69,7 @@ std::vector<float> Found(const std::string& file, const std::vector<std::int64_t
   std::vector<float> weights(keys.size() * static_cast<std::size_t>(header.dim));
   const auto count = static_cast<std::int64_t>(keys.size());
   CHECK(table.Lookup(keys.data(), count, weights.data()).empty());
-  ServedFile in_file(header, ReaderOf(file));
+  ServedFile in_file(header, kServedHeaderBytes, ReaderOf(file));
   REQUIRE(in_file.Build(Crc32c(table.rows(), table.row_bytes())).empty());
   std::vector<float> same(weights.size());
   CHECK(in_file.Lookup(keys.data(), count, same.data()).empty());
@@ -115,7 +115,7 @@ TEST_CASE("of a table in its file a hundredth is in memory, and a file that was 
   }
   std::string file = File(0, 4, 20000, rows);
   const auto [header, wrong] = ParseServedHeader(file.data(), file.size());
-  ServedFile table(header, ReaderOf(file));
+  ServedFile table(header, kServedHeaderBytes, ReaderOf(file));
   REQUIRE(table.Build(Crc32c(rows.data(), rows.size())).empty());
   CHECK(table.bytes() * 100 < file.size());
   file.resize(file.size() / 2);
@@ -170,6 +170,8 @@ TEST_CASE("whatever the bytes are, they are refused or every key of them is foun
       written[random.Below(written.size())] = static_cast<char>(random.Bits());
     }
     testing::ServeFile(reinterpret_cast<const std::uint8_t*>(written.data()), written.size());  // aborts
+    if (!written.empty()) written[0] = static_cast<char>(written[0] | 2);  // the form with blocks
+    testing::ServeFile(reinterpret_cast<const std::uint8_t*>(written.data()), written.size());
   }
 }
 

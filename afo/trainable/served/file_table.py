@@ -40,7 +40,7 @@ class FileTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         """Take other rows, of the same width. Raises DataError as at first, and what it held stays."""
         where = str(rows.directory)
         with translate_errors("write rows into", where), tempfile.TemporaryFile(dir=rows.directory) as file:
-            write_rows(file, rows, self._absent, self._kept)
+            write_rows(file, rows, self._absent, self._kept, has_index=False)
             self._open(f"/proc/self/fd/{file.fileno()}", where)
 
     def lookup(self, keys: Any) -> Any:

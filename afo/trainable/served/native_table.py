@@ -20,10 +20,11 @@ class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     """Answers as a `FrozenTable` of the same rows does, to the bit. Who serves it loads the operations first."""
 
     def __init__(
-        self, rows: RowSource, absent: float, kept: RowType, directory: Path, *, looks_up: bool = True
-    ) -> None:
-        """Its file is in `directory` until the model is saved. `looks_up`: False if it is only saved: its rows are not
-        read into memory.
+        self, rows: RowSource, absent: float, kept: RowType, directory: Path, *, looks_up: bool = True,
+        stays_mapped: bool = False,
+    ) -> None:  # fmt: skip
+        """Its file is in `directory` until the model is saved. `looks_up`: False if it is only saved, and not read.
+        `stays_mapped`: where it is served it stays in its file, whose pages processes share, and is not copied.
 
         Raises Unsupported where the operations cannot run, DataError where `kept` cannot hold the weights, StorageError
         where the directory takes no more.
@@ -37,7 +38,7 @@ class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         self._write(rows)
         # Its path is another one where the model is loaded; TensorFlow sees to it for what hangs at a module.
         self.asset = tf.saved_model.Asset(str(self._file))
-        self.resource = _FromFile(self.asset, f"afo/served/{number}")
+        self.resource = _FromFile(self.asset, f"afo/served/{number}", stays_mapped)
         if looks_up:
             self.resource.read()
 
@@ -51,16 +52,20 @@ class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         return library.load().afo_lookup_served(self.resource.resource_handle, keys, dim=self._dim)
 
     def _write(self, rows: RowSource) -> None:
-        with translate_errors("write", str(self._file)), self._file.open("wb") as file:
-            write_rows(file, rows, self._absent, self._kept)
+        # Another file: the one before may be mapped.
+        written = self._file.with_suffix(".new")
+        with translate_errors("write", str(self._file)):
+            with written.open("wb") as file:
+                write_rows(file, rows, self._absent, self._kept)
+            written.replace(self._file)
 
 
 class _FromFile(tf.saved_model.experimental.TrackableResource):  # type: ignore[misc]  # TensorFlow is untyped
     """The native table. TensorFlow saves what the three methods do, and does it again where the model is loaded."""
 
-    def __init__(self, asset: Any, name: str) -> None:
+    def __init__(self, asset: Any, name: str, stays_mapped: bool) -> None:
         super().__init__(device="CPU")
-        self._asset, self._name = asset, name
+        self._asset, self._name, self._stays_mapped = asset, name, stays_mapped
         # Made here, and not in the graph that first asks for it.
         _ = self.resource_handle
 
@@ -72,7 +77,9 @@ class _FromFile(tf.saved_model.experimental.TrackableResource):  # type: ignore[
         return library.load().afo_served_table(shared_name=self._name)
 
     def _initialize(self) -> None:
-        library.load().afo_load_served_table(self.resource_handle, self._asset.asset_path)
+        library.load().afo_load_served_table(
+            self.resource_handle, self._asset.asset_path, stays_mapped=self._stays_mapped
+        )
 
     def _destroy_resource(self) -> None:
         tf.raw_ops.DestroyResourceOp(resource=self.resource_handle, ignore_lookup_error=True)

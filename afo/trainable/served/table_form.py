@@ -24,11 +24,13 @@ class TableForm(NamedTuple):
     """Makes tables. `native_in`: where the files of native ones are written; None: hash tables are frozen.
 
     `only_saved`: no key is looked up in this process, so that tables of merged rows need not be able to.
+    `stays_mapped`: native ones are not copied into the memory of a process that serves them.
     """
 
     rows: RowType = "float32"
     native_in: Path | None = None
     only_saved: bool = False
+    stays_mapped: bool = False
 
     def make_hash_table(self, rows: Rows | MergedRows, absent: float = 0.0) -> HashTable:
         """`absent`: the weights of a key without a row. Merged rows do not come into memory.
@@ -39,7 +41,9 @@ class TableForm(NamedTuple):
         if self.native_in is not None:
             from afo.trainable.served.native_table import NativeTable
 
-            return NativeTable(rows, absent, self.rows, self.native_in, looks_up=not self.only_saved)
+            return NativeTable(
+                rows, absent, self.rows, self.native_in, looks_up=not self.only_saved, stays_mapped=self.stays_mapped
+            )
         if isinstance(rows, Rows) or self.only_saved:
             return FrozenTable(rows, absent, self.rows)
         from afo.trainable.served.file_table import FileTable

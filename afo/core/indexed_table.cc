@@ -1,0 +1,176 @@
+#include "afo/core/indexed_table.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "afo/core/hash.h"
+#include "afo/core/index.h"
+#include "afo/core/snapshot.h"
+
+namespace afo {
+namespace {
+
+// Keys whose memory is asked for at a time.
+constexpr std::int64_t kBatch = 32;
+// What is copied or checked at a time: a huge page.
+constexpr std::size_t kPieceBlocks = (2u << 20) / kBlockBytes;
+constexpr std::size_t kBits = 64;
+constexpr std::size_t kNoBlock = ~std::size_t{0};
+// In place of one that is damaged.
+constexpr Line kEmpty{};
+
+}  // namespace
+
+// What one lookup reads. Any bytes are safe: a line and a row are checked, and lie within the file, or count as not there.
+class IndexedTable::View {
+ public:
+  View(const IndexedTable& table, const std::uint8_t* data)
+      : table_(table), data_(data), lines_(reinterpret_cast<const Line*>(data + table.lines_at_)) {}
+
+  const Line* unchecked(std::uint32_t at) const { return lines_ + at; }
+  template <bool kWhole>
+  const Line& line(std::uint32_t at) {
+    return kWhole || Check(table_.lines_at_ + std::size_t{at} * sizeof(Line), sizeof(Line)) ? lines_[at] : kEmpty;
+  }
+  // nullptr where there is none.
+  template <bool kWhole>
+  const std::uint8_t* row(std::uint32_t number) {
+    if (number >= table_.layout_.header.count) return nullptr;
+    return kWhole || Check(number * table_.stride_, table_.stride_) ? data_ + number * table_.stride_ : nullptr;
+  }
+  // The same, not checked and to be fetched alone.
+  const std::uint8_t* guess(std::uint32_t number) const {
+    return number < table_.layout_.header.count ? data_ + number * table_.stride_ : nullptr;
+  }
+  // The first damaged block, or kNoBlock.
+  std::size_t damaged() const { return damaged_; }
+
+ private:
+  bool Check(std::size_t at, std::size_t size) {
+    for (std::size_t block = at / kBlockBytes; block <= (at + size - 1) / kBlockBytes; ++block) {
+      if (table_.IsGood(data_, block)) continue;
+      damaged_ = std::min(damaged_, block);
+      return false;
+    }
+    return true;
+  }
+
+  const IndexedTable& table_;
+  const std::uint8_t* data_;
+  const Line* lines_;
+  std::size_t damaged_ = kNoBlock;
+};
+
+IndexedTable::IndexedTable(const ServedLayout& layout, std::string name)
+    : layout_(layout),
+      name_(std::move(name)),
+      stride_(layout.header.stride()),
+      lines_at_(static_cast<std::size_t>(layout.index_at() - kBlockBytes)),
+      sums_(layout.blocks()),
+      checked_(new std::atomic<std::uint64_t>[layout.blocks() / kBits + 1]()) {}
+
+std::string IndexedTable::ReadSums(const ReadAt& read) {
+  if (layout_.lines == 0) return "it has no index, so that it can only be read in its file";
+  auto* bytes = reinterpret_cast<char*>(sums_.data());
+  const std::size_t size = sums_.size() * sizeof(std::uint32_t);
+  if (std::string wrong = read(layout_.sums_at(), bytes, size); !wrong.empty()) return wrong;
+  return Crc32c(bytes, size) == layout_.sums_checksum ? "" : "its checksums are damaged";
+}
+
+bool IndexedTable::IsGood(const std::uint8_t* data, std::size_t block) const {
+  std::atomic<std::uint64_t>& word = checked_[block / kBits];
+  const std::uint64_t bit = std::uint64_t{1} << block % kBits;
+  // Relaxed: what was checked is there for everyone, and does not change.
+  if ((word.load(std::memory_order_relaxed) & bit) != 0) return true;
+  if (Crc32c(reinterpret_cast<const char*>(data + block * kBlockBytes), kBlockBytes) != sums_[block]) return false;
+  word.fetch_or(bit, std::memory_order_relaxed);
+  return true;
+}
+
+std::string IndexedTable::Damaged(std::size_t block) const {
+  const std::uint64_t begin = kBlockBytes + std::uint64_t{block} * kBlockBytes;
+  return name_ + " is damaged in bytes " + std::to_string(begin) + " to " + std::to_string(begin + kBlockBytes - 1);
+}
+
+std::string IndexedTable::Copy(const ReadAt& read, const std::function<bool()>& is_over) {
+  Pages pages;
+  const std::size_t blocks = sums_.size();
+  if (!pages.Grow(std::max<std::size_t>(blocks, 1) * kBlockBytes)) return "no memory is left for " + name_;
+  for (std::size_t first = 0; first < blocks; first += kPieceBlocks) {
+    if (is_over()) return "";
+    const std::size_t last = std::min(first + kPieceBlocks, blocks);
+    std::uint8_t* to = pages.data() + first * kBlockBytes;
+    const std::string wrong =
+        read(kBlockBytes + first * kBlockBytes, reinterpret_cast<char*>(to), (last - first) * kBlockBytes);
+    if (!wrong.empty()) return name_ + " cannot be read: " + wrong;
+    for (std::size_t block = first; block < last; ++block) {
+      if (Crc32c(reinterpret_cast<const char*>(pages.data() + block * kBlockBytes), kBlockBytes) != sums_[block]) {
+        return Damaged(block);
+      }
+    }
+  }
+  pages_ = std::move(pages);
+  populated_.store(pages_.size(), std::memory_order_relaxed);
+  data_.store(pages_.data(), std::memory_order_release);
+  is_whole_.store(true, std::memory_order_release);
+  return "";
+}
+
+std::string IndexedTable::CheckAll(const std::function<void(std::size_t, std::size_t)>& prepare,
+                                   const std::function<bool()>& is_over) {
+  const std::uint8_t* data = data_.load(std::memory_order_acquire);
+  for (std::size_t first = 0; first < sums_.size(); first += kPieceBlocks) {
+    if (is_over()) return "";
+    const std::size_t last = std::min(first + kPieceBlocks, sums_.size());
+    prepare(first, last);
+    for (std::size_t block = first; block < last; ++block) {
+      if (!IsGood(data, block)) return Damaged(block);
+    }
+  }
+  is_whole_.store(true, std::memory_order_release);
+  return "";
+}
+
+std::string IndexedTable::Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const {
+  // In this order: a table that is whole has its bytes where they stay.
+  const bool is_whole = is_whole_.load(std::memory_order_acquire);
+  const std::uint8_t* data = data_.load(std::memory_order_acquire);
+  return is_whole ? LookupIn<true>(data, keys, count, weights) : LookupIn<false>(data, keys, count, weights);
+}
+
+template <bool kWhole>
+std::string IndexedTable::LookupIn(const std::uint8_t* data, const std::int64_t* keys, std::int64_t count,
+                                   float* weights) const {
+  View view(*this, data);
+  const auto lines = static_cast<std::uint32_t>(layout_.lines);
+  std::uint64_t hashes[kBatch];
+  for (std::int64_t first = 0; first < count; first += kBatch) {
+    const std::int64_t batch = std::min(kBatch, count - first);
+    for (std::int64_t i = 0; i < batch; ++i) {
+      hashes[i] = HashOf(keys[first + i]);
+      __builtin_prefetch(view.unchecked(HomeOf(hashes[i], lines)));
+    }
+    for (std::int64_t i = 0; i < batch; ++i) {
+      const Line& home = view.line<kWhole>(HomeOf(hashes[i], lines));
+      const unsigned found = Matches(home, TagOf(hashes[i]));
+      const std::uint8_t* row = found == 0 ? nullptr : view.guess(home.rows[__builtin_ctz(found)]);
+      if (row != nullptr) FetchRow(row, stride_);
+    }
+    for (std::int64_t i = 0; i < batch; ++i) {
+      const std::uint8_t* row = nullptr;
+      FindRow(
+          hashes[i], lines, [&](std::uint32_t at) -> const Line& { return view.line<kWhole>(at); },
+          [&](std::uint32_t number) {
+            row = view.row<kWhole>(number);
+            if (row != nullptr && std::memcmp(row, &keys[first + i], sizeof(std::int64_t)) != 0) row = nullptr;
+            return row != nullptr;
+          });
+      DecodeRow(layout_.header, row, weights + (first + i) * layout_.header.dim);
+    }
+    if (view.damaged() != kNoBlock) return Damaged(view.damaged());
+  }
+  return "";
+}
+
+}  // namespace afo

@@ -1,0 +1,101 @@
+#include "afo/core/served_writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "afo/core/hash.h"
+#include "afo/core/snapshot.h"
+
+namespace afo {
+namespace {
+
+// What is read at a time, or one row where that is more.
+constexpr std::size_t kPieceBytes = 1u << 20;
+
+class Sealer {
+ public:
+  Sealer(OpenFile file, const Sealing& sealing) : file_(file), sealing_(sealing) {
+    layout_.header = sealing.header;
+    if (!sealing.has_index) return;
+    layout_.lines = LinesFor(static_cast<std::size_t>(sealing.header.count));
+    index_.emplace(file, layout_.index_at(), static_cast<std::uint32_t>(layout_.lines), sealing.window);
+  }
+
+  Sealed Run() {
+    if (Sealed done = ReadRows(); Failed(done)) return done;
+    if (Sealed done{.error = WriteIndex(), .wrong = ""}; Failed(done)) return done;
+    return {.error = WriteSumsAndHeader(), .wrong = ""};
+  }
+
+ private:
+  static bool Failed(const Sealed& done) { return done.error != 0 || !done.wrong.empty(); }
+
+  Sealed ReadRows() {
+    const std::size_t stride = layout_.header.stride();
+    const std::uint64_t most = std::max<std::size_t>(1, kPieceBytes / stride);
+    std::vector<char> rows(static_cast<std::size_t>(std::min(most, layout_.header.count)) * stride);
+    std::uint32_t found = 0;
+    for (std::uint64_t first = 0; first < layout_.header.count; first += most) {
+      const auto count = static_cast<std::size_t>(std::min(most, layout_.header.count - first));
+      const int error = file_.Read(kBlockBytes + first * stride, rows.data(), count * stride);
+      if (error != 0) return {.error = error, .wrong = ""};
+      found = Crc32c(rows.data(), count * stride, found);
+      sums_.Add(rows.data(), count * stride);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (Sealed done = AddKey(rows.data() + i * stride, static_cast<std::uint32_t>(first + i)); Failed(done)) {
+          return done;
+        }
+      }
+    }
+    if (found != sealing_.rows_checksum) return {.error = 0, .wrong = "its rows are not those that were written"};
+    sums_.Fill();
+    return {};
+  }
+
+  Sealed AddKey(const char* bytes, std::uint32_t row) {
+    std::int64_t key;
+    std::memcpy(&key, bytes, sizeof(key));
+    if (row > 0 && key <= last_) return {.error = 0, .wrong = "its keys do not rise"};
+    last_ = key;
+    return {.error = index_ ? index_->Put(HashOf(key), row) : 0, .wrong = ""};
+  }
+
+  int WriteIndex() {
+    if (index_) {
+      if (const int error = index_->Finish(); error != 0) return error;
+    }
+    // The zeros behind the rows and behind the lines.
+    if (const int error = file_.Cut(layout_.sums_at()); error != 0) return error;
+    std::vector<char> bytes(kPieceBytes);
+    for (std::uint64_t at = layout_.index_at(); at < layout_.sums_at(); at += kPieceBytes) {
+      const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, layout_.sums_at() - at));
+      if (const int error = file_.Read(at, bytes.data(), size); error != 0) return error;
+      sums_.Add(bytes.data(), size);
+    }
+    return 0;
+  }
+
+  int WriteSumsAndHeader() {
+    const std::size_t size = sums_.sums().size() * sizeof(std::uint32_t);
+    const auto* sums = reinterpret_cast<const char*>(sums_.sums().data());
+    layout_.sums_checksum = Crc32c(sums, size);
+    if (const int error = file_.Write(layout_.sums_at(), sums, size); error != 0) return error;
+    const std::string header = EncodeHeader(&layout_);
+    return file_.Write(0, header.data(), header.size());
+  }
+
+  const OpenFile file_;
+  const Sealing sealing_;
+  ServedLayout layout_;
+  BlockSums sums_;
+  std::optional<IndexWriter> index_;
+  std::int64_t last_ = 0;
+};
+
+}  // namespace
+
+Sealed Seal(OpenFile file, const Sealing& sealing) { return Sealer(file, sealing).Run(); }
+
+}  // namespace afo

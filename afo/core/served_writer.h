@@ -1,0 +1,31 @@
+// Makes a file of a served table (served_layout.h) of one that has the rows alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "afo/core/index_writer.h"
+#include "afo/core/served_layout.h"
+
+namespace afo {
+
+struct Sealing {
+  ServedHeader header;
+  // Of the rows as they were written.
+  std::uint32_t rows_checksum = 0;
+  // Without an index a file can only be read in place.
+  bool has_index = true;
+  // Lines of the index in memory at a time: 64 MiB.
+  std::uint32_t window = 1u << 20;
+};
+
+struct [[nodiscard]] Sealed {
+  int error = 0;      // of the system
+  std::string wrong;  // with the rows; '' where nothing is
+};
+
+// The rows are from byte kBlockBytes of `file` on, and nothing is behind them. The header is written last: what is left
+// where something is wrong is no table.
+Sealed Seal(OpenFile file, const Sealing& sealing);
+
+}  // namespace afo
