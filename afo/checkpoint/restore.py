@@ -120,17 +120,32 @@ class CheckpointReader:
         """
         if not dims:  # a model of real numbers alone has none, and neither has its checkpoint
             return {}
+        self._check_tables(dims)
+        if self.is_large:
+            LOG.info("hash tables of %s are merged in files: they may not fit into this process's memory", self.url)
+            return merge_rows(self.tables_url, self._scratch, self.directory, dims)
+        tables = read_rows(self.tables_url, self.directory)
+        return {name: tables[name] for name in dims}
+
+    def bases(self) -> list[str]:
+        """Directories of the checkpoints that its hash tables stand on, beside its manifest."""
+        prefix = f"{self.directory.rstrip('/')}/"
+        return [path.removeprefix(prefix).split("/")[0] for path, _ in self._table_manifests[:-1]]
+
+    def changed_tables(self, dims: Mapping[str, int], base: str) -> Mapping[str, MergedRows]:
+        """What became of the hash tables since the checkpoint in the directory `base`, one of `bases`. Raises as
+        `hash_tables` does."""
+        self._check_tables(dims)
+        after = self._table_manifests[self.bases().index(base)][0]
+        return merge_rows(self.tables_url, self._scratch, self.directory, dims, after=after)
+
+    def _check_tables(self, dims: Mapping[str, int]) -> None:
         saved = {table.name: table.dim for table in self._table_manifests[-1][1].tables}
         for name, dim in dims.items():
             found = saved.get(name)
             if found != dim:
                 what = f"holds no table `{name}`" if found is None else f"has `{name}` of width {found}, not {dim}"
                 raise DataError(f"{self.url} {what}, so it is of another model; start without this checkpoint")
-        if self.is_large:
-            LOG.info("hash tables of %s are merged in files: they may not fit into this process's memory", self.url)
-            return merge_rows(self.tables_url, self._scratch, self.directory, dims)
-        tables = read_rows(self.tables_url, self.directory)
-        return {name: tables[name] for name in dims}
 
     def check_rows(self, table: Parameter) -> None:
         """Raises DataError if the checkpoint's table has another number of rows than the model's."""

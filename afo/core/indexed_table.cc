@@ -19,10 +19,14 @@ constexpr std::size_t kBits = 64;
 constexpr std::size_t kNoBlock = ~std::size_t{0};
 // In place of one that is damaged.
 constexpr Line kEmpty{};
+// In place of the row of a removed key.
+constexpr std::uint8_t kRemovedByte = 0;
+constexpr const std::uint8_t* kRemoved = &kRemovedByte;
 
 }  // namespace
 
-// What one lookup reads. Any bytes are safe: a line and a row are checked, and lie within the file, or count as not there.
+// What one lookup reads. Any bytes are safe: a line and a row are checked, and lie within the file, or count as not
+// there.
 class IndexedTable::View {
  public:
   View(const IndexedTable& table, const std::uint8_t* data)
@@ -33,11 +37,17 @@ class IndexedTable::View {
   const Line& line(std::uint32_t at) {
     return kWhole || Check(table_.lines_at_ + std::size_t{at} * sizeof(Line), sizeof(Line)) ? lines_[at] : kEmpty;
   }
-  // nullptr where there is none.
+  // The row of this number if it is the key's, kRemoved if it is a removed key's; else nullptr.
   template <bool kWhole>
-  const std::uint8_t* row(std::uint32_t number) {
-    if (number >= table_.layout_.header.count) return nullptr;
-    return kWhole || Check(number * table_.stride_, table_.stride_) ? data_ + number * table_.stride_ : nullptr;
+  const std::uint8_t* entry(std::uint32_t number, std::int64_t key) {
+    const std::uint64_t rows = table_.layout_.header.count;
+    if (number >= rows + table_.layout_.removed) return nullptr;
+    const bool is_row = number < rows;
+    const std::size_t size = is_row ? table_.stride_ : sizeof(key);
+    const std::size_t at = is_row ? number * size : rows * table_.stride_ + (number - rows) * size;
+    if (!kWhole && !Check(at, size)) return nullptr;
+    if (std::memcmp(data_ + at, &key, sizeof(key)) != 0) return nullptr;
+    return is_row ? data_ + at : kRemoved;
   }
   // The same, not checked and to be fetched alone.
   const std::uint8_t* guess(std::uint32_t number) const {
@@ -132,23 +142,51 @@ std::string IndexedTable::CheckAll(const std::function<void(std::size_t, std::si
   return "";
 }
 
-std::string IndexedTable::Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const {
+template <typename KeyOf, typename Take>
+std::string IndexedTable::Find(std::int64_t count, const KeyOf& key_of, const Take& take) const {
   // In this order: a table that is whole has its bytes where they stay.
   const bool is_whole = is_whole_.load(std::memory_order_acquire);
   const std::uint8_t* data = data_.load(std::memory_order_acquire);
-  return is_whole ? LookupIn<true>(data, keys, count, weights) : LookupIn<false>(data, keys, count, weights);
+  return is_whole ? FindIn<true>(data, count, key_of, take) : FindIn<false>(data, count, key_of, take);
 }
 
-template <bool kWhole>
-std::string IndexedTable::LookupIn(const std::uint8_t* data, const std::int64_t* keys, std::int64_t count,
-                                   float* weights) const {
+std::string IndexedTable::Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const {
+  const std::int64_t dim = layout_.header.dim;
+  return Find(
+      count, [keys](std::int64_t i) { return keys[i]; },
+      [&](std::int64_t i, const std::uint8_t* row) { DecodeRow(layout_.header, row, weights + i * dim); });
+}
+
+std::string IndexedTable::Answer(std::vector<AskedKey>* asked, float absent, float* weights) const {
+  const std::int64_t dim = layout_.header.dim;
+  AskedKey* const keys = asked->data();
+  std::size_t left = 0;
+  std::string wrong = Find(
+      static_cast<std::int64_t>(asked->size()), [keys](std::int64_t i) { return keys[i].key; },
+      [&](std::int64_t i, const std::uint8_t* row) {
+        float* to = weights + keys[i].place * dim;
+        if (row == nullptr) {
+          keys[left++] = keys[i];
+        } else if (row == kRemoved) {
+          std::fill_n(to, dim, absent);
+        } else {
+          DecodeRow(layout_.header, row, to);
+        }
+      });
+  asked->resize(left);
+  return wrong;
+}
+
+template <bool kWhole, typename KeyOf, typename Take>
+std::string IndexedTable::FindIn(const std::uint8_t* data, std::int64_t count, const KeyOf& key_of,
+                                 const Take& take) const {
   View view(*this, data);
   const auto lines = static_cast<std::uint32_t>(layout_.lines);
   std::uint64_t hashes[kBatch];
   for (std::int64_t first = 0; first < count; first += kBatch) {
     const std::int64_t batch = std::min(kBatch, count - first);
     for (std::int64_t i = 0; i < batch; ++i) {
-      hashes[i] = HashOf(keys[first + i]);
+      hashes[i] = HashOf(key_of(first + i));
       __builtin_prefetch(view.unchecked(HomeOf(hashes[i], lines)));
     }
     for (std::int64_t i = 0; i < batch; ++i) {
@@ -158,15 +196,15 @@ std::string IndexedTable::LookupIn(const std::uint8_t* data, const std::int64_t*
       if (row != nullptr) FetchRow(row, stride_);
     }
     for (std::int64_t i = 0; i < batch; ++i) {
+      const std::int64_t key = key_of(first + i);
       const std::uint8_t* row = nullptr;
       FindRow(
           hashes[i], lines, [&](std::uint32_t at) -> const Line& { return view.line<kWhole>(at); },
           [&](std::uint32_t number) {
-            row = view.row<kWhole>(number);
-            if (row != nullptr && std::memcmp(row, &keys[first + i], sizeof(std::int64_t)) != 0) row = nullptr;
+            row = view.entry<kWhole>(number, key);
             return row != nullptr;
           });
-      DecodeRow(layout_.header, row, weights + (first + i) * layout_.header.dim);
+      take(first + i, row);
     }
     if (view.damaged() != kNoBlock) return Damaged(view.damaged());
   }

@@ -18,6 +18,12 @@
 
 namespace afo {
 
+// A key, and which row of the weights it gets.
+struct AskedKey {
+  std::int64_t key;
+  std::int64_t place;
+};
+
 // Thread-safe, also while it is copied; copied or checked by one thread.
 class IndexedTable : public ServedRows {
  public:
@@ -36,6 +42,9 @@ class IndexedTable : public ServedRows {
                                      const std::function<bool()>& is_over);
 
   [[nodiscard]] std::string Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const override;
+  // Answers the keys that it has, or that it says are removed, which get `absent`; the others stay in `asked`, in their
+  // order. Returns what is wrong, or nothing.
+  [[nodiscard]] std::string Answer(std::vector<AskedKey>* asked, float absent, float* weights) const;
   const ServedHeader& header() const override { return layout_.header; }
   std::size_t bytes() const override { return populated_.load(std::memory_order_relaxed) + sums_.size() * 4; }
   // Whether no block is left to check.
@@ -46,8 +55,11 @@ class IndexedTable : public ServedRows {
   // Whether a block is as it was written; remembers those that are.
   bool IsGood(const std::uint8_t* data, std::size_t block) const;
   std::string Damaged(std::size_t block) const;
-  template <bool kWhole>
-  std::string LookupIn(const std::uint8_t* data, const std::int64_t* keys, std::int64_t count, float* weights) const;
+  // Calls `take(i, row)` for each key: the row, nullptr where it is not there, or kRemoved. `key_of(i)` are the keys.
+  template <bool kWhole, typename KeyOf, typename Take>
+  std::string FindIn(const std::uint8_t* data, std::int64_t count, const KeyOf& key_of, const Take& take) const;
+  template <typename KeyOf, typename Take>
+  std::string Find(std::int64_t count, const KeyOf& key_of, const Take& take) const;
 
   const ServedLayout layout_;
   const std::string name_;

@@ -1,6 +1,7 @@
 #include "afo/core/served_layout.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <utility>
 
@@ -28,6 +29,17 @@ struct RawLayout {
 };
 static_assert(sizeof(RawLayout) == 48, "the header has no gaps");
 
+// Of a parent, or what is wrong with it.
+std::string WrongParent(const RawLayout& raw, const std::string& path) {
+  if (raw.parent == 0) {
+    return raw.removed == 0 && path.empty() ? "" : "it has changes of another table, and does not say of which one";
+  }
+  if (path.empty() || path.size() > kMostParentPath || path.front() == '/') {
+    return "it has changes of another table, and no relative path of that one";
+  }
+  return raw.removed < kNoRow - raw.rows ? "" : "it has more keys than a table can";
+}
+
 std::uint64_t RoundUp(std::uint64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes; }
 
 }  // namespace
@@ -50,11 +62,13 @@ ParsedServedLayout ParseServedLayout(const char* bytes, std::uint64_t size) {
   if (checksum != Crc32c(bytes, kChecked)) return wrong("its header is damaged");
   RawLayout raw;
   std::memcpy(&raw, bytes + kMagicBytes, sizeof(raw));
-  if (std::any_of(bytes + kMagicBytes + sizeof(raw), bytes + kChecked, [](char each) { return each != 0; })) {
+  const char* behind = bytes + kMagicBytes + sizeof(raw);
+  const std::string parent_path(behind, strnlen(behind, static_cast<std::size_t>(bytes + kChecked - behind)));
+  if (std::any_of(behind + parent_path.size(), bytes + kChecked, [](char each) { return each != 0; })) {
     return wrong("it is of a later form of tables, which this version of afo cannot read");
   }
   if (std::string found = WrongShape(raw.type, raw.dim, raw.rows); !found.empty()) return wrong(std::move(found));
-  if (raw.removed != 0 || raw.parent != 0) return wrong("it has changes of another table and not a whole one");
+  if (std::string found = WrongParent(raw, parent_path); !found.empty()) return wrong(std::move(found));
   if (raw.lines > 0xffffffffull) return wrong("it has more lines of an index than a table can");
   const ServedLayout layout{.header = {.type = static_cast<RowType>(raw.type),
                                        .dim = static_cast<std::int32_t>(raw.dim),
@@ -63,10 +77,12 @@ ParsedServedLayout ParseServedLayout(const char* bytes, std::uint64_t size) {
                             .removed = raw.removed,
                             .lines = raw.lines,
                             .parent = raw.parent,
+                            .parent_path = parent_path,
                             .sums_checksum = raw.sums_checksum,
                             .header_checksum = checksum};
   if (size != layout.size()) {
-    return wrong("it has " + std::to_string(size) + " bytes, and its header speaks of " + std::to_string(layout.size()));
+    return wrong("it has " + std::to_string(size) + " bytes, and its header speaks of " +
+                 std::to_string(layout.size()));
   }
   return {.layout = layout, .wrong = ""};
 }
@@ -83,6 +99,8 @@ std::string EncodeHeader(ServedLayout* layout) {
   std::string bytes(kBlockBytes, '\0');
   std::memcpy(bytes.data(), kMagic, kMagicBytes);
   std::memcpy(bytes.data() + kMagicBytes, &raw, sizeof(raw));
+  assert(layout->parent_path.size() <= kMostParentPath);
+  std::memcpy(bytes.data() + kMagicBytes + sizeof(raw), layout->parent_path.data(), layout->parent_path.size());
   layout->header_checksum = Crc32c(bytes.data(), kChecked);
   std::memcpy(bytes.data() + kChecked, &layout->header_checksum, sizeof(layout->header_checksum));
   return bytes;

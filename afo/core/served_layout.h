@@ -4,13 +4,14 @@
 //   file   := header, 4096 B | row[rows] | removed key int64[removed] | zeros | Line[lines] | zeros
 //             | CRC-32C of each block, 4 B each
 //   header := "AFOROWS2" | type 4 B | dim 4 B | rows 8 B | removed 8 B | lines 8 B | parent 8 B | absent float32
-//             | CRC-32C of all that is behind the blocks, 4 B | zeros | CRC-32C of the 4092 B before, 4 B
+//             | CRC-32C of all that is behind the blocks, 4 B | parent's path, ended by a zero | zeros
+//             | CRC-32C of the 4092 B before, 4 B
 //
 // A row is as in served_table.h, and keys rise. What lies between the header and the checksums is cut into blocks of
 // 4096 B, the zeros fill the last block of rows and of index. Lines are those of index.h: a number below `rows` is a row,
 // one behind them a removed key, so that in the changes of another table one search tells a row, a key that is gone and
-// one to ask the parent for. `parent` is its `id()`, 0 where there is none. A file without lines is read by whoever does
-// without them (served_file.h).
+// one to ask the parent for. `parent` is its `id()`, 0 where there is none, and its path is relative to the file's
+// directory. A file without lines is read by whoever does without them (served_file.h).
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,8 @@
 
 namespace afo {
 
+constexpr std::size_t kMostParentPath = 1024;
+
 // A page of memory as well: who checks a block has what a fault brings.
 constexpr std::size_t kBlockBytes = 4096;
 
@@ -29,10 +32,13 @@ struct ServedLayout {
   ServedHeader header;
   std::uint64_t removed = 0;
   std::uint64_t lines = 0;
+  // A table of which this has the changes.
   std::uint64_t parent = 0;
+  std::string parent_path = {};
   std::uint32_t sums_checksum = 0;
   std::uint32_t header_checksum = 0;
 
+  bool is_whole() const { return parent == 0; }
   std::uint64_t index_at() const;
   std::uint64_t sums_at() const;
   std::uint64_t size() const { return sums_at() + blocks() * sizeof(std::uint32_t); }

@@ -18,8 +18,11 @@ class Sealer {
  public:
   Sealer(OpenFile file, const Sealing& sealing) : file_(file), sealing_(sealing) {
     layout_.header = sealing.header;
+    layout_.removed = sealing.removed;
+    layout_.parent = sealing.parent;
+    layout_.parent_path = sealing.parent_path;
     if (!sealing.has_index) return;
-    layout_.lines = LinesFor(static_cast<std::size_t>(sealing.header.count));
+    layout_.lines = LinesFor(static_cast<std::size_t>(sealing.header.count + sealing.removed));
     index_.emplace(file, layout_.index_at(), static_cast<std::uint32_t>(layout_.lines), sealing.window);
   }
 
@@ -34,32 +37,43 @@ class Sealer {
 
   Sealed ReadRows() {
     const std::size_t stride = layout_.header.stride();
-    const std::uint64_t most = std::max<std::size_t>(1, kPieceBytes / stride);
-    std::vector<char> rows(static_cast<std::size_t>(std::min(most, layout_.header.count)) * stride);
+    const std::uint64_t rows = layout_.header.count, rows_bytes = rows * stride;
     std::uint32_t found = 0;
-    for (std::uint64_t first = 0; first < layout_.header.count; first += most) {
-      const auto count = static_cast<std::size_t>(std::min(most, layout_.header.count - first));
-      const int error = file_.Read(kBlockBytes + first * stride, rows.data(), count * stride);
-      if (error != 0) return {.error = error, .wrong = ""};
-      found = Crc32c(rows.data(), count * stride, found);
-      sums_.Add(rows.data(), count * stride);
-      for (std::size_t i = 0; i < count; ++i) {
-        if (Sealed done = AddKey(rows.data() + i * stride, static_cast<std::uint32_t>(first + i)); Failed(done)) {
-          return done;
-        }
-      }
+    if (Sealed done = ReadKeys(kBlockBytes, rows, stride, 0, &found); Failed(done)) return done;
+    const std::uint64_t removed_at = kBlockBytes + rows_bytes;
+    if (Sealed done = ReadKeys(removed_at, layout_.removed, sizeof(std::int64_t), rows, &found); Failed(done)) {
+      return done;
     }
     if (found != sealing_.rows_checksum) return {.error = 0, .wrong = "its rows are not those that were written"};
     sums_.Fill();
     return {};
   }
 
-  Sealed AddKey(const char* bytes, std::uint32_t row) {
+  // `all` keys with what is behind each, from byte `at` on, which get numbers from `number` on in the index.
+  Sealed ReadKeys(std::uint64_t at, std::uint64_t all, std::size_t stride, std::uint64_t number, std::uint32_t* found) {
+    const std::uint64_t most = std::max<std::size_t>(1, kPieceBytes / stride);
+    std::vector<char> bytes(static_cast<std::size_t>(std::min(most, all)) * stride);
+    for (std::uint64_t first = 0; first < all; first += most) {
+      const auto count = static_cast<std::size_t>(std::min(most, all - first));
+      const int error = file_.Read(at + first * stride, bytes.data(), count * stride);
+      if (error != 0) return {.error = error, .wrong = ""};
+      *found = Crc32c(bytes.data(), count * stride, *found);
+      sums_.Add(bytes.data(), count * stride);
+      for (std::size_t i = 0; i < count; ++i) {
+        const bool is_first = first + i == 0;
+        Sealed done = AddKey(bytes.data() + i * stride, static_cast<std::uint32_t>(number + first + i), is_first);
+        if (Failed(done)) return done;
+      }
+    }
+    return {};
+  }
+
+  Sealed AddKey(const char* bytes, std::uint32_t number, bool is_first) {
     std::int64_t key;
     std::memcpy(&key, bytes, sizeof(key));
-    if (row > 0 && key <= last_) return {.error = 0, .wrong = "its keys do not rise"};
+    if (!is_first && key <= last_) return {.error = 0, .wrong = "its keys do not rise"};
     last_ = key;
-    return {.error = index_ ? index_->Put(HashOf(key), row) : 0, .wrong = ""};
+    return {.error = index_ ? index_->Put(HashOf(key), number) : 0, .wrong = ""};
   }
 
   int WriteIndex() {

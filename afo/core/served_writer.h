@@ -11,8 +11,12 @@ namespace afo {
 
 struct Sealing {
   ServedHeader header;
-  // Of the rows as they were written.
+  // Of the rows as they were written, and of the removed keys behind them.
   std::uint32_t rows_checksum = 0;
+  // Of the changes of a table (served_layout.h).
+  std::uint64_t removed = 0;
+  std::uint64_t parent = 0;
+  std::string parent_path = {};
   // Without an index a file can only be read in place.
   bool has_index = true;
   // Lines of the index in memory at a time: 64 MiB.
@@ -24,7 +28,7 @@ struct [[nodiscard]] Sealed {
   std::string wrong;  // with the rows; '' where nothing is
 };
 
-// The rows are from byte kBlockBytes of `file` on, and nothing is behind them. The header is written last: what is left
+// The rows, and behind them the removed keys, are from byte kBlockBytes of `file` on, and nothing is behind those. The header is written last: what is left
 // where something is wrong is no table.
 Sealed Seal(OpenFile file, const Sealing& sealing);
 

@@ -28,6 +28,13 @@ from afo.storage.local import translate_errors
 GATHERED_BYTES = 32 << 20
 
 
+class Changes(NamedTuple):
+    """A part of what became of a table: rows, and keys that have none any more; keys of both rise."""
+
+    rows: Rows
+    removed: Any
+
+
 class MergedRows:
     """A table whose rows lie in runs: a `saved_tables.RowSource`."""
 
@@ -54,6 +61,12 @@ class MergedRows:
 
     def pieces(self) -> Iterator[Rows]:
         """All rows, the smallest keys first. Raises DataError for runs that are not as they were written."""
+        for rows, _ in self.changes():
+            if len(rows.keys):
+                yield rows
+
+    def changes(self) -> Iterator[Changes]:
+        """The same with the keys that were removed."""
         if self._file is None:
             return
         most = max(1, self._gathered // (self.record.itemsize * len(self._runs)))
@@ -66,25 +79,27 @@ class MergedRows:
             last = min((run.last for run in left if not run.is_at_end), default=None)
             records = _newest(np.concatenate([run.take(last) for run in left]))
             left = [run for run in left if not run.is_over]
-            there = records[records["order"] % 2 == 1]
-            if len(there):
-                yield Rows(np.ascontiguousarray(there["key"]), np.ascontiguousarray(there["weights"]))
+            is_there = records["order"] % 2 == 1
+            there, removed = records[is_there], np.ascontiguousarray(records["key"][~is_there])
+            yield Changes(Rows(np.ascontiguousarray(there["key"]), np.ascontiguousarray(there["weights"])), removed)
 
 
 def merge_rows(
     url: str, directory: Path, within: str | None = None, names: Collection[str] | None = None,
-    gathered: int = GATHERED_BYTES,
+    gathered: int = GATHERED_BYTES, after: str | None = None,
 ) -> dict[str, MergedRows]:  # fmt: skip
-    """What `saved_tables.read_rows` reads, in files of `directory`; `names`: of these tables alone.
+    """What `saved_tables.read_rows` reads, in files of `directory`; `names`: of these tables alone; `after`: a manifest
+    that the one at `url` stands on, and only what became of its tables since.
 
     Raises NotFound, StorageError for a directory that takes no more, or DataError for damaged files.
     """
     manifests = chain(url, within)
     saved = manifests[-1][1].tables
+    first = 0 if after is None else [path for path, _ in manifests].index(after) + 1
     tables = [MergedRows(table.dim, directory, gathered) for table in saved]
     wanted = [names is None or table.name in names for table in saved]
     gathering = _Gathering(tables, gathered)
-    for place, (path, manifest) in enumerate(manifests):
+    for place, (path, manifest) in enumerate(manifests[first:]):
         for entry in manifest.files:
             for block in file_blocks(path, manifest, entry):
                 if wanted[block.number] and not block.is_of_filter:

@@ -34,6 +34,9 @@ class OfflineTask(Struct, frozen=True, kw_only=True):
     rows: RowType = "float32"
     #: Of an export.
     tables: TableKind = "frozen"
+    #: `output` is a directory of versions, of which one in so many is whole and so many are kept; 0: of one model.
+    full_every: int = 0
+    keep: int = 0
     #: Bytes that the process may take; hash tables that need more stay in files.
     memory: int | None = None
     #: Local and private to this run; holds `RESULT` afterwards.
@@ -84,4 +87,7 @@ class OfflineResult(Struct, frozen=True, kw_only=True):
     trial: Trial | None = None
     #: Whether hash tables went through files, since they might not have fitted into `OfflineTask.memory`.
     in_files: bool = False
+    #: What an export of versions wrote, and whose changes that has.
+    version: int | None = None
+    parent: int | None = None
     error: tuple[str, str] | None = None

@@ -55,26 +55,46 @@ def select_manifest(setup: Setup, final_manifest: str, progress: Progress) -> st
 def export(
     parts: JobParts, reader: CheckpointReader, url: str, scratch: Path, rows: RowType, tables: TableKind
 ) -> None:
-    """Write the SavedModel of a checkpoint to `url`, replacing one that is there.
+    """Write the SavedModel of a checkpoint to `url`, replacing one that is there: all of it is written beside it first,
+    and what was there stays until the new model is whole. Raises as `save_model`.
+    """
+    local = save_model(parts, reader, scratch, describe(parts, reader, rows, tables))
+    hidden = upload(local, url)
+    storage.delete(url, recursive=True)
+    storage.rename(hidden, url)
+
+
+def describe(parts: JobParts, reader: CheckpointReader, rows: RowType, tables: TableKind) -> Exported:
+    """What goes with a whole SavedModel of a checkpoint."""
+    saved = reader.manifest
+    return Exported(
+        manifest=reader.url, step=saved.step, labels=parts.model.labels, rows=rows, tables=tables,
+        lineage=saved.lineage, directory=saved.directory, trained_at=saved.clock[-1][0] if saved.clock else None,
+    )  # fmt: skip
+
+
+def save_model(parts: JobParts, reader: CheckpointReader, scratch: Path, about: Exported) -> Path:
+    """The SavedModel of a checkpoint in a directory of `scratch`.
 
     Signatures: `serving_default` takes `examples` (string [B], serialized tf.Example), `predict` takes the features by
     name ([B, values] each). Both give `probabilities`: [B] of one label; of several [B, labels], and beside it [B] by
-    the name of each label. Where it comes from goes with it (`trainable.export_info`). All of it is written beside
-    it first: what was there stays until the new model is whole. Raises DataError where `rows` cannot hold the weights,
-    Unsupported for native tables where the operations cannot run, StorageError where `scratch` has no room for files.
+    the name of each label. Where it comes from goes with it (`trainable.export_info`). Raises DataError where its rows
+    cannot hold the weights, Unsupported for native tables where the operations cannot run, StorageError where `scratch`
+    has no room for files.
     """
     local, files = scratch / "export", scratch / "tables"
     for folder in (local, files):
         shutil.rmtree(folder, ignore_errors=True)
-    model = parts.model.local(reader, _form(rows, tables, files))
-    labels, saved = parts.model.labels, reader.manifest
+    model = parts.model.local(reader, _form(about.rows, about.tables, files))
     # Who serves native tables has our operations, whose parser is safe with records of strangers.
     by = parse if files.is_dir() else parse_by_tensorflow
     with few_pages():
-        tf.saved_model.save(model, str(local), signatures=_signatures(model, labels, parts, by))
+        tf.saved_model.save(model, str(local), signatures=_signatures(model, about.labels, parts, by))
     shutil.rmtree(files, ignore_errors=True)
-    _send(local, url, Exported(manifest=reader.url, step=saved.step, labels=labels, rows=rows, tables=tables,
-                               lineage=saved.lineage))  # fmt: skip
+    place = local.joinpath(*export_info.FILE)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(msgspec.json.encode(about))
+    return local
 
 
 def _form(rows: RowType, tables: TableKind, files: Path) -> TableForm:
@@ -83,24 +103,20 @@ def _form(rows: RowType, tables: TableKind, files: Path) -> TableForm:
     return TableForm(rows, files, only_saved=True, stays_mapped=tables == "mapped")
 
 
-def _send(local: Path, url: str, source: Exported) -> None:
-    about = local.joinpath(*export_info.FILE)
-    about.parent.mkdir(parents=True, exist_ok=True)
-    about.write_bytes(msgspec.json.encode(source))
-    hidden = _hidden_name(url, source)
-    storage.delete(hidden, recursive=True)
-    paths = [path for path in sorted(local.rglob("*")) if path.is_file()]
-    for path in paths:
-        storage.upload(str(path), storage.join(hidden, *path.relative_to(local).parts))
-    storage.delete(url, recursive=True)
-    storage.rename(hidden, url)
-    shutil.rmtree(local)
+def upload(local: Path, url: str) -> str:
+    """Bring what `save_model` made beside `url`, where it takes a rename to be there; returns where it is.
 
-
-def _hidden_name(url: str, source: Exported) -> str:
-    """A name that no pattern matches; the same for each try of a job, so that one clears up after another."""
+    The name matches no pattern, and is the same for each try of a job, so that one clears up after another.
+    """
+    source = export_info.read(str(local))
     owner = check_name(source.lineage.own.job_id, source.manifest) if source.lineage else "model"
-    return storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")
+    hidden = storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")
+    storage.delete(hidden, recursive=True)
+    for path in sorted(local.rglob("*")):
+        if path.is_file():
+            storage.upload(str(path), storage.join(hidden, *path.relative_to(local).parts))
+    shutil.rmtree(local)
+    return hidden
 
 
 def _signatures(model: LocalModel, labels: tuple[str, ...], parts: JobParts, by: Parse) -> dict[str, Any]:

@@ -290,11 +290,6 @@ TEST_CASE("a header that cannot be right is refused, and why") {
   bad = good;
   bad.lines = 1ull << 32;
   CHECK(wrong(bad) == "it has more lines of an index than a table can");
-  for (std::uint64_t ServedLayout::*field : {&ServedLayout::removed, &ServedLayout::parent}) {
-    bad = good;
-    bad.*field = 1;
-    CHECK(wrong(bad) == "it has changes of another table and not a whole one");
-  }
   ServedLayout layout = good;
   std::string later = EncodeHeader(&layout);
   later[100] = 1;

@@ -1,31 +1,23 @@
 // Tables of a served model, read from its assets when it is loaded. Nothing here needs a parameter server, or afo.
 
+#include "tensorflow/core/framework/op.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
-#include "afo/core/indexed_table.h"
-#include "afo/core/mapped_tables.h"
-#include "afo/core/served_file.h"
-#include "afo/core/served_layout.h"
 #include "afo/core/served_table.h"
 #include "afo/core/served_writer.h"
 #include "afo/ops/resource.h"
+#include "afo/ops/serving/served_table_reader.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
-#include "tensorflow/core/platform/env.h"
-#include "tensorflow/core/platform/logging.h"
 
 namespace afo {
 namespace {
@@ -44,10 +36,10 @@ REGISTER_OP("AfoServedTable")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape);
 
-// path: of a file as served_layout.h or served_table.h has it. What the table held before is gone once it is there. A file
-// of the former on this machine is mapped and answers at once, while all of it is copied into memory; stays_mapped: it is
-// not copied, so that processes share its pages. in_file: the rows stay in the file, which lookups read. A file may lose
-// its name while a table is in it, and may not change.
+// path: of a file as served_layout.h or served_table.h has it. What the table held before is gone once it is there. A
+// file of the former on this machine is mapped and answers at once, while all of it is copied into memory;
+// stays_mapped: it is not copied, so that processes share its pages. in_file: the rows stay in the file, which lookups
+// read. A file may lose its name while a table is in it, and may not change.
 REGISTER_OP("AfoLoadServedTable")
     .Input("table: resource")
     .Input("path: string")
@@ -72,13 +64,18 @@ REGISTER_OP("AfoLookupServed")
       return absl::OkStatus();
     });
 
-// Makes a table's file of one that has rows alone, from byte 4096 on (served_writer.h). type: a RowType; checksum: CRC-32C of
-// the rows. error: number of the system's error while the file was written, 0: none.
+// Makes a table's file of one that has rows alone, from byte 4096 on (served_writer.h), and behind them removed keys.
+// type: a RowType; checksum: CRC-32C of the rows and removed keys. parent, parent_path: of the table whose changes
+// these are, 0 and
+// "" for a whole one. error: number of the system's error while the file was written, 0: none.
 REGISTER_OP("AfoSealServedTable")
     .Input("path: string")
     .Input("count: int64")
     .Input("absent: float")
     .Input("checksum: int64")
+    .Input("removed: int64")
+    .Input("parent: uint64")
+    .Input("parent_path: string")
     .Attr("type: int >= 0")
     .Attr("dim: int >= 1")
     .Attr("has_index: bool = true")
@@ -86,105 +83,10 @@ REGISTER_OP("AfoSealServedTable")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape);
 
-// Bytes that are read at a time, and what a key costs, which says how many a thread looks up at least.
-constexpr std::size_t kPiece = 64u << 20;
+// What a key costs, which says how many a thread looks up at least.
 constexpr std::int64_t kCostOfAKey = 100;
 
-absl::Status ReadAll(const tensorflow::RandomAccessFile& file, std::uint64_t offset, char* to, std::size_t size) {
-  for (std::size_t done = 0; done < size;) {
-    absl::string_view found;
-    const std::size_t piece = std::min(kPiece, size - done);
-    TF_RETURN_IF_ERROR(file.Read(offset + done, found, absl::MakeSpan(to + done, piece)));
-    // A file system may answer with memory of its own.
-    if (found.data() != to + done) std::memcpy(to + done, found.data(), found.size());
-    done += piece;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Malformed(const std::string& path, const std::string& wrong) {
-  return absl::DataLossError(absl::StrCat(path, " is no table of a served model: ", wrong, "; export the model again"));
-}
-
-struct FileOptions {
-  bool in_file = false;
-  bool stays_mapped = false;
-};
-
 using Rows = std::shared_ptr<const ServedRows>;
-using File = std::shared_ptr<const tensorflow::RandomAccessFile>;
-
-absl::StatusOr<Rows> ReadToMemory(const File& file, const std::string& path, const ServedHeader& header,
-                                  std::uint32_t checksum) {
-  auto table = std::make_shared<ServedTable>(header);
-  if (!table->Reserve()) return absl::ResourceExhaustedError(absl::StrCat("no memory is left for ", path));
-  TF_RETURN_IF_ERROR(ReadAll(*file, kServedHeaderBytes, table->rows(), table->row_bytes()));
-  const std::string wrong = table->Build(checksum);
-  if (!wrong.empty()) return Malformed(path, wrong);
-  return table;
-}
-
-ReadAt ReaderOf(const File& file) {
-  return [file](std::uint64_t offset, char* to, std::size_t size) {
-    const absl::Status status = ReadAll(*file, offset, to, size);
-    return status.ok() ? "" : absl::StrCat("it cannot be read: ", status.message());
-  };
-}
-
-// What is before the rows: a ServedLayout, or the checksum of all rows.
-template <typename Checked>
-absl::StatusOr<Rows> LeaveInFile(const File& file, const std::string& path, const ServedHeader& header,
-                                 std::uint64_t rows_at, const Checked& checked) {
-  auto table = std::make_shared<ServedFile>(header, rows_at, ReaderOf(file));
-  const std::string wrong = table->Build(checked);
-  if (!wrong.empty()) return Malformed(path, wrong);
-  return table;
-}
-
-absl::StatusOr<Rows> CopyToMemory(const File& file, const std::string& path, const ServedLayout& layout) {
-  auto table = std::make_shared<IndexedTable>(layout, path);
-  std::string wrong = table->ReadSums(ReaderOf(file));
-  if (wrong.empty()) wrong = table->Copy(ReaderOf(file), [] { return false; });
-  if (!wrong.empty()) return Malformed(path, wrong);
-  return table;
-}
-
-absl::StatusOr<Rows> ReadIndexed(const File& file, const std::string& path, const ServedLayout& layout,
-                                 const FileOptions& options) {
-  if (options.in_file) return LeaveInFile(file, path, layout.header, kBlockBytes, layout);
-  const std::string local(absl::StripPrefix(path, "file://"));
-  const auto opened = absl::StrContains(local, "://") ? nullptr : MappedFile::Open(local);
-  if (opened == nullptr) return CopyToMemory(file, path, layout);
-  // Another file may have taken the place of the first; the header is of the one that is mapped, or its blocks differ.
-  if (opened->size() != layout.size()) return Malformed(path, "it was changed while it was opened");
-  OpenedTable found = OpenTable(
-      opened, path, layout, options.stays_mapped ? Placement::kShared : Placement::kPrivate,
-      [](const std::string& wrong) { LOG(ERROR) << "afo: a table of a served model: " << wrong; });
-  if (!found.wrong.empty()) return Malformed(path, found.wrong);
-  if (found.table == nullptr) return CopyToMemory(file, path, layout);
-  return found.table;
-}
-
-absl::StatusOr<Rows> Read(tensorflow::Env* env, const std::string& path, const FileOptions& options) {
-  std::uint64_t size;
-  TF_RETURN_IF_ERROR(env->GetFileSize(path, &size));
-  std::unique_ptr<tensorflow::RandomAccessFile> opened;
-  TF_RETURN_IF_ERROR(env->NewRandomAccessFile(path, &opened));
-  const File file = std::move(opened);
-  std::vector<char> first(kBlockBytes);
-  TF_RETURN_IF_ERROR(ReadAll(*file, 0, first.data(), std::min<std::uint64_t>(size, first.size())));
-  if (HasBlocks(first.data())) {
-    const ParsedServedLayout parsed = ParseServedLayout(first.data(), size);
-    if (!parsed.wrong.empty()) return Malformed(path, parsed.wrong);
-    return ReadIndexed(file, path, parsed.layout, options);
-  }
-  const ParsedServedHeader parsed = ParseServedHeader(first.data(), size);
-  if (!parsed.wrong.empty()) return Malformed(path, parsed.wrong);
-  std::uint32_t checksum;
-  TF_RETURN_IF_ERROR(ReadAll(*file, size - kServedTrailerBytes, reinterpret_cast<char*>(&checksum), sizeof(checksum)));
-  if (options.in_file) return LeaveInFile(file, path, parsed.header, kServedHeaderBytes, checksum);
-  return ReadToMemory(file, path, parsed.header, checksum);
-}
 
 // Thread-safe: who looks up keeps the table that was there when it began.
 class Served : public tensorflow::ResourceBase {
@@ -218,18 +120,19 @@ class LoadServedTableOp : public OpKernel {
   void Compute(OpKernelContext* context) override {
     const Tensor& path = context->input(1);
     OP_REQUIRES(context, path.NumElements() == 1, absl::InvalidArgumentError("the path of a table is one string"));
-    OP_REQUIRES_VALUE(Rows table, context, Read(context->env(), path.flat<tensorflow::tstring>()(0), options_));
+    OP_REQUIRES_VALUE(Rows table, context,
+                      ReadServedTable(context->env(), path.flat<tensorflow::tstring>()(0), options_));
     tensorflow::core::RefCountPtr<Served> served;
-    OP_REQUIRES_OK(context, tensorflow::LookupOrCreateResource<Served>(
-                                context, tensorflow::HandleFromInput(context, 0), &served, [](Served** created) {
-                                  *created = new Served();
-                                  return absl::OkStatus();
-                                }));
+    OP_REQUIRES_OK(context, tensorflow::LookupOrCreateResource<Served>(context, tensorflow::HandleFromInput(context, 0),
+                                                                       &served, [](Served** created) {
+                                                                         *created = new Served();
+                                                                         return absl::OkStatus();
+                                                                       }));
     served->Set(std::move(table));
   }
 
  private:
-  FileOptions options_;
+  ServedTableOptions options_;
 };
 
 class LookupServedOp : public OpKernel {
@@ -240,8 +143,7 @@ class LookupServedOp : public OpKernel {
 
   void Compute(OpKernelContext* context) override {
     tensorflow::core::RefCountPtr<Served> served;
-    OP_REQUIRES_OK(context,
-                   tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &served));
+    OP_REQUIRES_OK(context, tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &served));
     const Rows table = served->Get();
     OP_REQUIRES(context, table != nullptr, absl::FailedPreconditionError("the table of the model was not loaded"));
     OP_REQUIRES(context, table->header().dim == dim_,
@@ -277,23 +179,30 @@ class SealServedTableOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < context->num_inputs(); ++i) {
       OP_REQUIRES(context, context->input(i).NumElements() == 1,
                   absl::InvalidArgumentError("the inputs of a table's file are one value each"));
     }
     const std::string path = context->input(0).flat<tensorflow::tstring>()(0);
     const std::int64_t count = context->input(1).flat<std::int64_t>()(0);
-    OP_REQUIRES(context, count >= 0, absl::InvalidArgumentError("a table has no fewer than 0 rows"));
+    const std::int64_t removed = context->input(4).flat<std::int64_t>()(0);
+    OP_REQUIRES(context, count >= 0 && removed >= 0, absl::InvalidArgumentError("a table has no fewer than 0 rows"));
+    const std::string parent_path = context->input(6).flat<tensorflow::tstring>()(0);
+    OP_REQUIRES(context, parent_path.size() <= kMostParentPath,
+                absl::InvalidArgumentError(absl::StrCat("the path of a table's parent has ", parent_path.size(),
+                                                        " bytes; allowed are ", kMostParentPath)));
     const std::string shape = WrongShape(static_cast<std::uint32_t>(type_), static_cast<std::uint32_t>(dim_),
                                          static_cast<std::uint64_t>(count));
     OP_REQUIRES(context, shape.empty(), absl::InvalidArgumentError(absl::StrCat("no table can be written: ", shape)));
-    const Sealing sealing{
-        .header = {.type = static_cast<RowType>(type_),
-                   .dim = static_cast<std::int32_t>(dim_),
-                   .count = static_cast<std::uint64_t>(count),
-                   .absent = context->input(2).flat<float>()(0)},
-        .rows_checksum = static_cast<std::uint32_t>(context->input(3).flat<std::int64_t>()(0)),
-        .has_index = has_index_};
+    const Sealing sealing{.header = {.type = static_cast<RowType>(type_),
+                                     .dim = static_cast<std::int32_t>(dim_),
+                                     .count = static_cast<std::uint64_t>(count),
+                                     .absent = context->input(2).flat<float>()(0)},
+                          .rows_checksum = static_cast<std::uint32_t>(context->input(3).flat<std::int64_t>()(0)),
+                          .removed = static_cast<std::uint64_t>(removed),
+                          .parent = context->input(5).flat<std::uint64_t>()(0),
+                          .parent_path = parent_path,
+                          .has_index = has_index_};
     Tensor* error = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {}, &error));
     const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);

@@ -18,6 +18,7 @@ from afo.process.lifetime import die_with_parent
 from afo.protocol.offline_task import RESULT, OfflineResult, OfflineTask
 from afo.train import trial_step
 from afo.train.export import export
+from afo.train.incremental_export import Versions, export_version
 from afo.train.offline.prediction import Prediction
 from afo.train.offline.recount import Recount
 from afo.train.offline.scoring import Scorer
@@ -48,8 +49,7 @@ def run(task: OfflineTask) -> OfflineResult:
     memory = task.memory if task.kind == "export" or library.load_if_present() is not None else None
     with CheckpointReader(task.manifest, scratch, memory) as reader:
         if task.kind == "export":
-            export(parts, reader, task.output, scratch, task.rows, task.tables)
-            return OfflineResult(in_files=reader.is_large)
+            return _export(parts, reader, task)
         model = parts.model.local(reader, TableForm(task.rows))
         in_files = reader.is_large
     if task.kind == "evaluate":
@@ -58,3 +58,13 @@ def run(task: OfflineTask) -> OfflineResult:
         return OfflineResult(metrics=found.metrics, coverage=found.coverage, in_files=in_files)
     prediction = Prediction(parts.schema, parts.parser, task.job.data, model, scratch)
     return OfflineResult(parts=tuple(prediction.write(task.files, task.output)), in_files=in_files)
+
+
+def _export(parts: JobParts, reader: CheckpointReader, task: OfflineTask) -> OfflineResult:
+    scratch = Path(task.work_dir)
+    if task.full_every == 0:
+        export(parts, reader, task.output, scratch, task.rows, task.tables)
+        return OfflineResult(in_files=reader.is_large)
+    versions = Versions(task.output, task.full_every, task.keep)
+    written = export_version(parts, reader, versions, scratch, task.rows, task.tables)
+    return OfflineResult(in_files=reader.is_large, version=written.number, parent=written.exported.parent)

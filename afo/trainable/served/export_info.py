@@ -21,6 +21,14 @@ class Exported(Struct, frozen=True, kw_only=True):
     rows: RowType = "float32"
     tables: TableKind = "frozen"
     lineage: Lineage | None = None
+    #: Directory of the checkpoint, beside the manifest; since there are versions with changes.
+    directory: str = ""
+    #: The version whose tables these ones have the changes of; None: they are whole.
+    parent: int | None = None
+    #: How many versions with changes there are since the last whole one, with this one.
+    deltas: int = 0
+    #: When the newest gradient in it was applied, seconds since 1970.
+    trained_at: float | None = None
 
 
 def read(url: str) -> Exported:

@@ -10,21 +10,27 @@ from afo.embedding.saved_tables import RowSource
 from afo.job import RowType
 from afo.ops import library
 from afo.storage.local import translate_errors
-from afo.trainable.served.rows_file import write_rows
+from afo.trainable.served.rows_file import ChangedRows, write_rows
 
-#: Of all tables of this process: a name of its own for each table and each file.
+#: Of all tables of this process: a name of its own for each.
 _numbers = itertools.count()
+
+
+def file_name(place: int) -> str:
+    """Of a model's table by its place among them, in the directory of its assets."""
+    return f"table-{place}.rows"
 
 
 class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     """Answers as a `FrozenTable` of the same rows does, to the bit. Who serves it loads the operations first."""
 
     def __init__(
-        self, rows: RowSource, absent: float, kept: RowType, directory: Path, *, looks_up: bool = True,
+        self, rows: RowSource | ChangedRows, absent: float, kept: RowType, directory: Path, *, looks_up: bool = True,
         stays_mapped: bool = False,
     ) -> None:  # fmt: skip
-        """Its file is in `directory` until the model is saved. `looks_up`: False if it is only saved, and not read.
-        `stays_mapped`: where it is served it stays in its file, whose pages processes share, and is not copied.
+        """Its file is in `directory`, which has the model's tables alone, until the model is saved. `looks_up`: False
+        if it is only saved, and not read. `stays_mapped`: where it is served it stays in its file, whose pages
+        processes share, and is not copied.
 
         Raises Unsupported where the operations cannot run, DataError where `kept` cannot hold the weights, StorageError
         where the directory takes no more.
@@ -34,7 +40,8 @@ class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         self._dim, self._absent, self._kept = rows.dim, absent, kept
         directory.mkdir(parents=True, exist_ok=True)
         number = next(_numbers)
-        self._file = directory / f"table-{number}.rows"
+        # By its place among the model's tables, as in every other export of the model.
+        self._file = directory / file_name(len(list(directory.iterdir())))
         self._write(rows)
         # Its path is another one where the model is loaded; TensorFlow sees to it for what hangs at a module.
         self.asset = tf.saved_model.Asset(str(self._file))
@@ -42,7 +49,7 @@ class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         if looks_up:
             self.resource.read()
 
-    def load(self, rows: RowSource) -> None:
+    def load(self, rows: RowSource | ChangedRows) -> None:
         """Take other rows, of the same width. Raises DataError as at first."""
         self._write(rows)
         self.resource.read()
@@ -51,7 +58,7 @@ class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         """int64 [...] → float32 [..., dim]."""
         return library.load().afo_lookup_served(self.resource.resource_handle, keys, dim=self._dim)
 
-    def _write(self, rows: RowSource) -> None:
+    def _write(self, rows: RowSource | ChangedRows) -> None:
         # Another file: the one before may be mapped.
         written = self._file.with_suffix(".new")
         with translate_errors("write", str(self._file)):

@@ -1,12 +1,15 @@
 """File of a table's rows as afo's operations look them up; what is in it says afo/core/served_layout.h."""
 
 import os
-from typing import Any, BinaryIO
+import struct
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
 
 import google_crc32c
 import numpy as np
 import tensorflow as tf
 
+from afo.embedding.merged_rows import Changes, MergedRows
 from afo.embedding.saved_tables import RowSource
 from afo.errors import DataError
 from afo.job import ROW_TYPES, RowType
@@ -14,37 +17,90 @@ from afo.ops import library
 from afo.trainable.served.stored_rows import decode_rows, encode_rows, stored_type
 
 #: Where the rows begin.
-_HEADER_BYTES = 4096
+HEADER_BYTES = 4096
+_MAGIC = b"AFOROWS2"
+#: Of the checksums that make a table's id (`ServedLayout::id`).
+_SUMS_AT, _HEADER_SUM_AT = 52, 4092
 
 
-def write_rows(file: BinaryIO, rows: RowSource, absent: float, kept: RowType, *, has_index: bool = True) -> None:
+class Parent(NamedTuple):
+    """The table of another file, by what `read_id` makes of it and its path from the directory of the changes."""
+
+    id: int
+    path: str
+
+
+class ChangedRows(NamedTuple):
+    """What became of the rows of a table since those that `parent` holds."""
+
+    merged: MergedRows
+    parent: Parent
+
+    @property
+    def dim(self) -> int:
+        """Weights of a row."""
+        return self.merged.dim
+
+
+def read_id(header: bytes, name: str) -> int:
+    """The id of a table, by the first HEADER_BYTES of its file. Raises DataError for another file."""
+    if len(header) < HEADER_BYTES or not header.startswith(_MAGIC):
+        raise DataError(f"{name} is no table whose changes can be written: it does not begin with {_MAGIC.decode()}")
+    [sums], [own] = struct.unpack_from("<I", header, _SUMS_AT), struct.unpack_from("<I", header, _HEADER_SUM_AT)
+    return int(own) << 32 | int(sums)
+
+
+def write_rows(
+    file: BinaryIO, rows: RowSource | ChangedRows, absent: float, kept: RowType, *, has_index: bool = True
+) -> None:
     """`rows` as `stored_rows.stored_type` has them for `kept`, into an empty file. `has_index`: False where they are
     only read in the file, which takes no index.
 
     The header comes last: what was written in part is no table. In memory is a piece of the rows, and of the index
-    64 MiB. Raises DataError where `kept` cannot hold the weights, or the disk does not keep what is written, Unsupported
-    where the operations cannot run, and OSError.
+    64 MiB. Raises DataError where `kept` cannot hold the weights, or the disk does not keep what is written,
+    Unsupported where the operations cannot run, and OSError.
     """
     operations = library.load()
-    kind, count, checksum = stored_type(kept, rows.dim), 0, google_crc32c.Checksum()
-    file.write(bytes(_HEADER_BYTES))
-    for piece in rows.pieces():
-        packed = _pack_rows(piece.keys, piece.weights, kind)
-        checksum.update(packed)
-        file.write(packed)
-        count += len(piece.keys)
+    kind, checksum = stored_type(kept, rows.dim), google_crc32c.Checksum()
+    file.write(bytes(HEADER_BYTES))
+    count, removed = _write_changes(file, rows, kind, checksum)
     file.flush()
+    parent = rows.parent if isinstance(rows, ChangedRows) else Parent(0, "")
     # As a row of its own would be read.
     [of_absent] = decode_rows(*encode_rows(np.full((1, rows.dim), absent, np.float32), kind))
     try:
         error = operations.afo_seal_served_table(
-            f"/proc/self/fd/{file.fileno()}", count, of_absent[0], int.from_bytes(checksum.digest()),
+            f"/proc/self/fd/{file.fileno()}", count, of_absent[0], int.from_bytes(checksum.digest()), removed,
+            tf.constant(parent.id, tf.uint64), parent.path,
             type=ROW_TYPES.index(kind), dim=rows.dim, has_index=has_index,
         )  # fmt: skip
     except tf.errors.DataLossError as damaged:
         raise DataError(f"the disk does not keep what is written to it: {damaged.message}") from damaged
     if int(error):
         raise OSError(int(error), os.strerror(int(error)))
+
+
+def _write_changes(
+    file: BinaryIO, rows: RowSource | ChangedRows, kind: RowType, checksum: google_crc32c.Checksum
+) -> tuple[int, int]:
+    """Rows, and behind them keys that are removed; returns how many there are of both."""
+
+    def write(content: bytes) -> None:
+        checksum.update(content)
+        file.write(content)
+
+    count, removed = 0, [np.empty(0, np.int64)]
+    for piece, gone in rows.merged.changes() if isinstance(rows, ChangedRows) else _all_there(rows):
+        write(_pack_rows(piece.keys, piece.weights, kind))
+        count += len(piece.keys)
+        removed.append(gone)
+    keys = np.concatenate(removed)
+    write(keys.tobytes())
+    return count, len(keys)
+
+
+def _all_there(rows: RowSource) -> Iterator[Changes]:
+    return (Changes(piece, np.empty(0, np.int64)) for piece in rows.pieces())
 
 
 def _pack_rows(keys: Any, weights: Any, kind: RowType) -> bytes:

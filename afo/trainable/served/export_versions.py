@@ -1,0 +1,96 @@
+"""Versions of an exported model, as TensorFlow Serving finds them: numbered directories below one. No TensorFlow here.
+
+    serving/ctr/1764403200/     a SavedModel; its tables are whole, or hold what changed since another version's
+
+A version with changes needs the one that it names, and that one's; `remove_old` leaves them.
+"""
+
+import time
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from afo import storage
+from afo.errors import NotFound
+from afo.trainable.served import export_info
+from afo.trainable.served.export_info import Exported
+
+#: One in so many versions is whole. A served table has this many files on top of each other at most (kMostLayers).
+FULL_EVERY, MOST_FULL_EVERY = 16, 64
+
+
+class Version(NamedTuple):
+    """A version, and what it says of itself."""
+
+    number: int
+    url: str
+    exported: Exported
+
+
+def list_versions(base_path: str) -> list[Version]:
+    """Old to new; none where there is no such directory. What says nothing of itself is none of ours.
+
+    Raises DataError for one whose description is damaged.
+    """
+    try:
+        entries = storage.list_dir(base_path)
+    except NotFound:
+        return []
+    numbers = sorted(int(name) for name in map(storage.name, (entry.url for entry in entries)) if is_number(name))
+    versions = []
+    for number in numbers:
+        url = storage.join(base_path, str(number))
+        try:
+            versions.append(Version(number, url, export_info.read(url)))
+        except NotFound:
+            continue
+    return versions
+
+
+def is_number(name: str) -> bool:
+    """Whether a directory of this name is a version."""
+    return name.isascii() and name.isdigit() and name == str(int(name)) and name != "0"
+
+
+def next_number(versions: Sequence[Version]) -> int:
+    """Seconds since 1970, but more than what is there: clocks of machines differ, and two may fall into one second."""
+    return max(int(time.time()), versions[-1].number + 1 if versions else 1)
+
+
+def choose_parent(versions: Sequence[Version], bases: Collection[str], full_every: int) -> Version | None:
+    """Whose changes the next version holds; None: it is whole.
+
+    `bases`: directories of the checkpoints that the next one's stands on. The versions since the last whole one are
+    numbered from it on, 0, 1, …; the n-th has the changes since n & (n - 1), or where that one cannot be taken since
+    the next one to it. So n versions lie on no more than log2(n) others as a rule, and a row that changes once is
+    written log2(full_every) / 2 times on average.
+    """
+    sequence = _since_whole(versions)
+    number = sequence[-1].exported.deltas + 1 if sequence else 0
+    if not 0 < number < full_every:
+        return None
+    wanted = number & (number - 1)
+    usable = [version for version in sequence if version.exported.directory in bases]
+    before = [version for version in usable if version.exported.deltas <= wanted]
+    return before[-1] if before else usable[0] if usable else None
+
+
+def remove_old(base_path: str, keep: int) -> list[int]:
+    """Delete all but the newest `keep` versions and those that they need; returns the numbers of those that went."""
+    versions = list_versions(base_path)
+    by_number = {version.number: version for version in versions}
+    needed: set[int] = set()
+    for version in versions[-keep:]:
+        following: int | None = version.number
+        while following is not None and following in by_number and following not in needed:
+            needed.add(following)
+            following = by_number[following].exported.parent
+    gone = [version for version in versions if version.number not in needed]
+    for version in gone:
+        storage.delete(version.url, recursive=True)
+    return [version.number for version in gone]
+
+
+def _since_whole(versions: Sequence[Version]) -> Sequence[Version]:
+    """The last whole version, and those with changes behind it; none where the newest one stands on none of these."""
+    wholes = [place for place, version in enumerate(versions) if version.exported.parent is None]
+    return versions[wholes[-1] :] if wholes else []
