@@ -1,5 +1,6 @@
 """Saved tables as files, written without any server: whole ones and deltas."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def save(
     manifest = TablesManifest(
         version=saved_tables.FORMAT_VERSION,
         servers=max(1, len(files)),
-        base=None if base is None else f"../{base.name}/{saved_tables.MANIFEST}",
+        base=None if base is None else os.path.join(os.path.relpath(base, directory), saved_tables.MANIFEST),
         tables=tuple(tables),
         files=tuple(entries),
     )

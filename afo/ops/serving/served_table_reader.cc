@@ -112,6 +112,13 @@ absl::StatusOr<Opened> Open(tensorflow::Env* env, const std::string& path) {
   return opened;
 }
 
+// What a path that is relative to the directory of `file` leads to.
+std::string Beside(const std::string& file, const std::string& relative) {
+  const std::string path = tensorflow::io::JoinPath(std::string(tensorflow::io::Dirname(file)), relative);
+  // Of a URL it would make one slash of two.
+  return absl::StrContains(path, "://") ? path : tensorflow::io::CleanPath(path);
+}
+
 // The layout of the table that `path` has changes of.
 absl::StatusOr<ServedLayout> ReadParent(const absl::StatusOr<Opened>& opened, const std::string& path,
                                         const ServedLayout& changes, const std::string& parent) {
@@ -135,7 +142,7 @@ absl::StatusOr<Rows> ReadLayers(tensorflow::Env* env, Indexed newest, ServedLayo
   while (!layout.is_whole()) {
     if (layers.size() == kMostLayers)
       return Malformed(path, absl::StrCat("under it are over ", kMostLayers, " tables"));
-    const std::string parent = tensorflow::io::JoinPath(std::string(tensorflow::io::Dirname(path)), layout.parent_path);
+    const std::string parent = Beside(path, layout.parent_path);
     const absl::StatusOr<Opened> opened = Open(env, parent);
     absl::StatusOr<ServedLayout> found = ReadParent(opened, path, layout, parent);
     if (!found.ok()) return found.status();
