@@ -100,20 +100,20 @@ bool IndexedTable::IsGood(const std::uint8_t* data, std::size_t block) const {
 
 std::string IndexedTable::Damaged(std::size_t block) const {
   const std::uint64_t begin = kBlockBytes + std::uint64_t{block} * kBlockBytes;
-  return name_ + " is damaged in bytes " + std::to_string(begin) + " to " + std::to_string(begin + kBlockBytes - 1);
+  return "it is damaged in bytes " + std::to_string(begin) + " to " + std::to_string(begin + kBlockBytes - 1);
 }
 
 std::string IndexedTable::Copy(const ReadAt& read, const std::function<bool()>& is_over) {
   Pages pages;
   const std::size_t blocks = sums_.size();
-  if (!pages.Grow(std::max<std::size_t>(blocks, 1) * kBlockBytes)) return "no memory is left for " + name_;
+  if (!pages.Grow(std::max<std::size_t>(blocks, 1) * kBlockBytes)) return "no memory is left for it";
   for (std::size_t first = 0; first < blocks; first += kPieceBlocks) {
     if (is_over()) return "";
     const std::size_t last = std::min(first + kPieceBlocks, blocks);
     std::uint8_t* to = pages.data() + first * kBlockBytes;
     const std::string wrong =
         read(kBlockBytes + first * kBlockBytes, reinterpret_cast<char*>(to), (last - first) * kBlockBytes);
-    if (!wrong.empty()) return name_ + " cannot be read: " + wrong;
+    if (!wrong.empty()) return wrong;
     for (std::size_t block = first; block < last; ++block) {
       if (Crc32c(reinterpret_cast<const char*>(pages.data() + block * kBlockBytes), kBlockBytes) != sums_[block]) {
         return Damaged(block);
@@ -206,7 +206,7 @@ std::string IndexedTable::FindIn(const std::uint8_t* data, std::int64_t count, c
           });
       take(first + i, row);
     }
-    if (view.damaged() != kNoBlock) return Damaged(view.damaged());
+    if (view.damaged() != kNoBlock) return name_ + ": " + Damaged(view.damaged());
   }
   return "";
 }

@@ -27,7 +27,7 @@ struct AskedKey {
 // Thread-safe, also while it is copied; copied or checked by one thread.
 class IndexedTable : public ServedRows {
  public:
-  // `name`: of the file, for what is wrong.
+  // `name`: of the file, which lookups name where something is wrong.
   IndexedTable(const ServedLayout& layout, std::string name);
 
   // Reads the checksums of the blocks. Returns what is wrong, or nothing. First, and once.

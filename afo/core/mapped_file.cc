@@ -54,7 +54,7 @@ std::string MappedFile::Read(std::uint64_t offset, char* to, std::size_t size) c
   for (std::size_t done = 0; done < size;) {
     const ssize_t count = pread(file_, to + done, size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return "byte " + std::to_string(offset + done) + ": " + std::strerror(errno);
+    if (count < 0) return "it cannot be read at byte " + std::to_string(offset + done) + ": " + std::strerror(errno);
     if (count == 0) return "it ends at byte " + std::to_string(offset + done) + ", and was longer when it was opened";
     done += static_cast<std::size_t>(count);
   }

@@ -95,10 +95,11 @@ std::string ServedFile::Build(const ServedLayout& layout) {
   BlockSums found;
   std::string wrong = Scan([&](const char* rows, std::size_t count) { found.Add(rows, count); });
   if (!wrong.empty()) return wrong;
-  const std::size_t blocks = found.Fill();
-  if (!std::equal(found.sums().begin(), found.sums().end(), sums.begin(), sums.begin() + blocks)) {
-    return "its rows are damaged";
-  }
+  const std::uint64_t end = kBlockBytes + header_.count * stride_;
+  std::vector<char> zeros(static_cast<std::size_t>(layout.index_at() - end));
+  if (wrong = read_(end, zeros.data(), zeros.size()); !wrong.empty()) return wrong;
+  found.Add(zeros.data(), zeros.size());
+  if (!std::equal(found.sums().begin(), found.sums().end(), sums.begin())) return "its rows are damaged";
   return rise_ ? "" : "its keys do not rise";
 }
 

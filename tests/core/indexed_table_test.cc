@@ -198,7 +198,7 @@ TEST_CASE("a file of which any byte is another, or any byte is missing, is refus
     REQUIRE(!WrongOf(changed, {}, {}, true).empty());
     if (place >= kBlockBytes && !mapped.empty() && place < kBlockBytes * 4) {
       const std::size_t begin = place / kBlockBytes * kBlockBytes;
-      REQUIRE(mapped == "f is damaged in bytes " + std::to_string(begin) + " to " + std::to_string(begin + 4095));
+      REQUIRE(mapped == "f: it is damaged in bytes " + std::to_string(begin) + " to " + std::to_string(begin + 4095));
     }
     REQUIRE(!WrongOf(good.substr(0, place), keys, expected, false).empty());
   }
@@ -214,13 +214,13 @@ TEST_CASE("a damaged block is an error of the keys that need it alone") {
   REQUIRE(table.ReadSums(ReaderOf(file)).empty());
   const Aligned aligned(file);
   table.Map(aligned.data());
-  const std::string damaged = "f is damaged in bytes 12288 to 16383";
+  const std::string damaged = "it is damaged in bytes 12288 to 16383";
   int others = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::string found = Asked(table, {keys[i]}, Expected(keys, {keys[i]}));
-    CHECK((found.empty() || found == damaged));
+    CHECK((found.empty() || found == "f: " + damaged));
     if (i * 16 / kBlockBytes == 2) {
-      CHECK(found == damaged);
+      CHECK(!found.empty());
     } else {
       others += !found.empty();
     }

@@ -88,7 +88,7 @@ absl::StatusOr<Indexed> OpenIndexed(const File& file, const std::string& path, c
   if (opened->size() != layout.size()) return Malformed(path, "it was changed while it was opened");
   OpenedTable found =
       OpenTable(opened, path, layout, options.stays_mapped ? Placement::kShared : Placement::kPrivate,
-                [](const std::string& wrong) { LOG(ERROR) << "afo: a table of a served model: " << wrong; });
+                [path](const std::string& wrong) { LOG(ERROR) << path << ", a table of a served model: " << wrong; });
   if (!found.wrong.empty()) return Malformed(path, found.wrong);
   if (found.table == nullptr) return CopyToMemory(file, path, layout);
   return found.table;

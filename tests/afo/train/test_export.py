@@ -180,11 +180,11 @@ def test_a_damaged_table_is_an_error_that_names_the_file(trained: Callable[[str]
     target = model.exported("float32", "native")
     file = next((target / "assets").glob("*.rows"))
     content = bytearray(file.read_bytes())
-    content[40] ^= 1
+    content[4096] ^= 1
     file.write_bytes(content)
     done = model.serving(target, available())
     assert done.returncode == 1
-    assert f"{file} is no table of a served model: its rows are damaged" in done.stderr
+    assert f"{file} is no table of a served model: it is damaged in bytes 4096 to 8191" in done.stderr
 
 
 def test_native_rows_take_the_bytes_of_their_type_and_eight_of_their_key(
@@ -193,7 +193,9 @@ def test_native_rows_take_the_bytes_of_their_type_and_eight_of_their_key(
     model = trained("hashed")
     for rows, of_a_row in (("float32", 32), ("bfloat16", 16), ("int8", 12)):
         files = (model.exported(rows, "native") / "assets").glob("*.rows")  # type: ignore[arg-type]
-        assert max(file.stat().st_size for file in files) == 36 + KEYS * (8 + of_a_row)
+        # Beside them the header, an index, and 4 bytes for each 4096.
+        rows_and_index = [-(-bytes_ // 4096) for bytes_ in (KEYS * (8 + of_a_row), 64 * (KEYS * 5 // 48 + 1))]
+        assert max(file.stat().st_size for file in files) == 4096 + 4100 * sum(rows_and_index)
 
 
 @pytest.mark.parametrize("which", sorted(MODELS))
@@ -210,7 +212,7 @@ def test_rows_of_fewer_bytes_make_a_smaller_model(trained: Callable[[str], Train
     ("written", "said"),
     [
         ("rows: int4", "export.rows: 'int4' does not fit; .*allowed: bfloat16, float32 or int8"),
-        ("tables: fast", "export.tables: 'fast' does not fit; .*allowed: frozen or native"),
+        ("tables: fast", "export.tables: 'fast' does not fit; .*allowed: frozen, mapped or native"),
     ],
 )
 def test_an_unknown_value_is_an_error_that_names_those_that_are_allowed(
