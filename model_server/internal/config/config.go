@@ -1,0 +1,136 @@
+// Package config is what the server is told: a JSON object, read strictly, so that a key that is misspelt is an error
+// and never a default that nobody asked for.
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+)
+
+// Config is the whole configuration. Durations are seconds, sizes are bytes.
+type Config struct {
+	Models       []Model   `json:"models"`
+	Processor    Processor `json:"processor"`
+	GRPC         Listener  `json:"grpc"`
+	REST         Listener  `json:"rest"`
+	Limits       Limits    `json:"limits"`
+	PollSeconds  float64   `json:"poll_seconds"`
+	DrainSeconds float64   `json:"drain_seconds"`
+	TLS          *TLS      `json:"tls"`
+	TokensFile   string    `json:"tokens_file"`
+	AccessLog    string    `json:"access_log"`
+}
+
+// Model is one model and which of its versions are served.
+type Model struct {
+	Name string `json:"name"`
+	// BasePath holds directories whose names are version numbers, or is itself a SavedModel.
+	BasePath      string           `json:"base_path"`
+	Versions      Versions         `json:"versions"`
+	VersionLabels map[string]int64 `json:"version_labels"`
+}
+
+// Versions is the policy that picks versions: exactly one of its fields is set. Absent, it is the latest one.
+type Versions struct {
+	Latest   int     `json:"latest"`
+	All      bool    `json:"all"`
+	Specific []int64 `json:"specific"`
+}
+
+// Processor is where the libraries are, and how models are run.
+type Processor struct {
+	Library             string `json:"library"`
+	TensorFlow          string `json:"tensorflow"`
+	IntraOpThreads      int    `json:"intra_op_parallelism_threads"`
+	InterOpThreads      int    `json:"inter_op_parallelism_threads"`
+	EnableInlineExecute bool   `json:"enable_inline_execute"`
+}
+
+// Listener is a host and a port; port 0 is one that is free. No address: not served.
+type Listener struct {
+	Address string `json:"address"`
+}
+
+// Limits bound what clients can make the server do at once.
+type Limits struct {
+	RequestBytes       int     `json:"request_bytes"`
+	ConcurrentRequests int     `json:"concurrent_requests"`
+	QueuedRequests     int     `json:"queued_requests"`
+	RequestSeconds     float64 `json:"request_seconds"`
+}
+
+// TLS names PEM files. With a client CA, only clients with a certificate of it are let in.
+type TLS struct {
+	Certificate string `json:"certificate"`
+	Key         string `json:"key"`
+	ClientCA    string `json:"client_ca"`
+}
+
+// Poll is the time between two looks for new versions.
+func (c *Config) Poll() time.Duration { return seconds(c.PollSeconds) }
+
+// Drain is how long requests under way may take once the server is told to stop.
+func (c *Config) Drain() time.Duration { return seconds(c.DrainSeconds) }
+
+// Deadline is how long a request may take, waiting included.
+func (l Limits) Deadline() time.Duration { return seconds(l.RequestSeconds) }
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// Read reads and checks the file at path, which may be /dev/fd/N.
+func Read(path string) (*Config, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration cannot be read: %w", err)
+	}
+	config, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("the configuration %s: %w", path, err)
+	}
+	return config, nil
+}
+
+// Parse reads a configuration, fills in what it leaves out, and checks it.
+func Parse(text []byte) (*Config, error) {
+	config := &Config{
+		Processor:    Processor{EnableInlineExecute: true},
+		Limits:       Limits{RequestBytes: 16 << 20, RequestSeconds: 10},
+		PollSeconds:  1,
+		DrainSeconds: 30,
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(config); err != nil {
+		return nil, fmt.Errorf("it is no JSON object of known keys: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the JSON object; remove it")
+	}
+	config.fill()
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	return config, nil
+}
+
+// fill puts what 0 stands for in its place.
+func (c *Config) fill() {
+	for i := range c.Models {
+		versions := &c.Models[i].Versions
+		if versions.Latest == 0 && !versions.All && versions.Specific == nil {
+			versions.Latest = 1
+		}
+	}
+	if c.Limits.ConcurrentRequests == 0 {
+		c.Limits.ConcurrentRequests = 2 * runtime.NumCPU()
+	}
+	if c.Limits.QueuedRequests == 0 {
+		c.Limits.QueuedRequests = 4 * c.Limits.ConcurrentRequests
+	}
+}
