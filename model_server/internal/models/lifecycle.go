@@ -1,0 +1,192 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// run looks for versions until the context ends. What is served stays.
+func (m *model) run(ctx context.Context) {
+	ticker := time.NewTicker(m.shared.poll)
+	defer ticker.Stop()
+	for {
+		m.look(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// look loads what the policy wants, then retires what it does not. Before a wanted version answers nothing is retired,
+// so that there is always one that does.
+func (m *model) look(ctx context.Context) {
+	found, err := scan(m.BasePath)
+	if err == nil && len(found) == 0 {
+		err = errors.New("it holds no version: a directory with a number for its name that has a saved_model.pb")
+	}
+	if err != nil {
+		m.say("base_path cannot be used; what is served stays", err)
+		return
+	}
+	picked := wanted(m.Versions, found)
+	if len(picked) == 0 {
+		m.say("base_path cannot be used; what is served stays", errors.New("it holds none of the versions of versions.specific"))
+		return
+	}
+	m.lastSaid = ""
+	m.forget(picked)
+	for _, each := range picked {
+		if ctx.Err() != nil {
+			return
+		}
+		if served := m.find(each.number); served != nil && served.identity == each.identity {
+			continue
+		}
+		if m.failures[each.number].due(m.shared.now(), each.identity) {
+			m.load(ctx, each)
+			m.retire(numbersOf(m.Versions, picked))
+		}
+	}
+	m.retire(numbersOf(m.Versions, picked))
+}
+
+// say logs what keeps the model from being looked for, once for as long as it is the same.
+func (m *model) say(what string, err error) {
+	if err.Error() != m.lastSaid {
+		m.lastSaid = err.Error()
+		m.log.Warn(what, "base_path", m.BasePath, "error", err)
+	}
+}
+
+// forget drops failures of versions that are not wanted any more.
+func (m *model) forget(picked []candidate) {
+	for number := range m.failures {
+		if !slices.ContainsFunc(picked, func(each candidate) bool { return each.number == number }) {
+			delete(m.failures, number)
+		}
+	}
+}
+
+// load loads a version and, where that works, makes it answer. One version is loaded at a time, of all models: a load
+// takes memory and processors from those that answer.
+func (m *model) load(ctx context.Context, of candidate) {
+	m.set(of.number, StateStart, nil)
+	select {
+	case m.shared.loading <- struct{}{}:
+		defer func() { <-m.shared.loading }()
+	case <-ctx.Done():
+		return
+	}
+	m.set(of.number, StateLoading, nil)
+	began := time.Now()
+	loaded, warmed, err := m.loaded(ctx, of)
+	took := time.Since(began)
+	if ctx.Err() != nil {
+		if loaded != nil {
+			loaded.model.Close()
+		}
+		return
+	}
+	m.shared.events.Loaded(m.Name, of.number, took, err)
+	if err != nil {
+		m.failures[of.number] = m.failures[of.number].again(m.shared.now(), of.identity)
+		m.log.Error("a version cannot be loaded; what is served stays", "version", of.number, "path", of.path,
+			"again", m.failures[of.number].until.Sub(m.shared.now()).String(), "error", err)
+		m.set(of.number, StateEnd, err)
+		return
+	}
+	delete(m.failures, of.number)
+	m.serve(loaded)
+	m.log.Info("serving a version", "version", of.number, "step", loaded.Step, "seconds", took.Seconds(),
+		"warm_up_requests", warmed, "path", of.path)
+}
+
+// loaded is a version that is ready to answer.
+func (m *model) loaded(ctx context.Context, of candidate) (*version, int, error) {
+	servable, err := m.shared.load(of.path)
+	if err != nil {
+		return nil, 0, err
+	}
+	loaded, err := newVersion(of, servable)
+	warmed := 0
+	if err == nil {
+		warmed, err = warmUp(ctx, of.path, servable.Process)
+	}
+	if err != nil {
+		servable.Close()
+		return nil, warmed, err
+	}
+	return loaded, warmed, nil
+}
+
+// serve makes a version answer, in the place of one of the same number.
+func (m *model) serve(loaded *version) {
+	before := m.find(loaded.number)
+	served := []*version{loaded}
+	for _, each := range *m.served.Load() {
+		if each != before {
+			served = append(served, each)
+		}
+	}
+	m.publish(served)
+	m.clear(loaded.number)
+	m.shared.events.Available(m.Name, loaded.number, loaded.Step, loaded.exported())
+	if before != nil {
+		m.drain(before)
+	}
+}
+
+// retire takes those away that are not wanted, once one that is wanted answers.
+func (m *model) retire(numbers []int64) {
+	var kept, retired []*version
+	for _, each := range *m.served.Load() {
+		if slices.Contains(numbers, each.number) {
+			kept = append(kept, each)
+		} else {
+			retired = append(retired, each)
+		}
+	}
+	if len(kept) == 0 || len(retired) == 0 {
+		return
+	}
+	m.publish(kept)
+	for _, each := range retired {
+		m.drain(each)
+	}
+}
+
+// drain closes a version that no list has any more, once its requests have ended.
+func (m *model) drain(of *version) {
+	replaced := m.find(of.number) != nil
+	if !replaced {
+		m.set(of.number, StateUnloading, nil)
+	}
+	of.release()
+	m.shared.draining.Go(func() {
+		<-of.drained
+		of.model.Close()
+		m.log.Info("unloaded a version", "version", of.number, "step", of.Step)
+		if !replaced {
+			m.unloaded(of.number)
+		}
+	})
+}
+
+// unloaded notes the end of a version, unless the version has been wanted again meanwhile.
+func (m *model) unloaded(number int64) {
+	m.mutex.Lock()
+	ends := m.others[number].State == StateUnloading
+	if ends {
+		m.others[number] = VersionStatus{Version: number, State: StateEnd}
+		m.end(number)
+	}
+	m.mutex.Unlock()
+	if ends {
+		m.shared.events.State(m.Name, number, StateEnd)
+		m.shared.changed()
+	}
+}

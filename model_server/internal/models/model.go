@@ -1,0 +1,197 @@
+package models
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"afo/model_server/internal/config"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// mostEnded is of how many versions that ended the status is kept.
+const mostEnded = 16
+
+// model is what is served under one name. One goroutine changes it; any number reads it.
+type model struct {
+	config.Model
+	log    *slog.Logger
+	shared *shared
+
+	// served are the versions that answer, the newest first. A list is never changed, only replaced, so that requests
+	// take no lock.
+	served   atomic.Pointer[[]*version]
+	failures map[int64]*failure
+	lastSaid string
+
+	mutex sync.Mutex
+	// others are the versions of which none is served under their number, and attempts to replace one that is.
+	others map[int64]VersionStatus
+	ended  []int64
+}
+
+func newModel(of config.Model, shared *shared) *model {
+	m := &model{
+		Model: of, shared: shared, log: shared.log.With("model", of.Name),
+		failures: map[int64]*failure{}, others: map[int64]VersionStatus{},
+	}
+	m.served.Store(&[]*version{})
+	return m
+}
+
+func (m *model) find(number int64) *version {
+	for _, each := range *m.served.Load() {
+		if number == 0 || each.number == number {
+			return each
+		}
+	}
+	return nil
+}
+
+// acquire finds the version that a request asks for and makes it last until it is released.
+func (m *model) acquire(spec Spec) (*version, error) {
+	number, err := m.numberOf(spec)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		found := m.find(number)
+		if found == nil {
+			return nil, m.absent(number, spec.Label)
+		}
+		// Else it was retired after it was found, and the list is another one by now.
+		if found.acquire() {
+			return found, nil
+		}
+	}
+}
+
+func (m *model) numberOf(spec Spec) (int64, error) {
+	if spec.Label == "" {
+		if spec.Version < 0 {
+			return 0, status.Errorf(codes.InvalidArgument, "version %d of model %q: versions are 1 or more", spec.Version, m.Name)
+		}
+		return spec.Version, nil
+	}
+	if spec.Version != 0 {
+		return 0, status.Error(codes.InvalidArgument, "the request names a version and a label; name one of them")
+	}
+	number, ok := m.VersionLabels[spec.Label]
+	if !ok {
+		labels := slices.Sorted(maps.Keys(m.VersionLabels))
+		return 0, status.Errorf(codes.NotFound, "model %q has no label %.80q; %s", m.Name, spec.Label, listed("labels", labels))
+	}
+	return number, nil
+}
+
+// absent says why there is no such version.
+func (m *model) absent(number int64, label string) error {
+	if number == 0 {
+		return status.Errorf(codes.Unavailable, "model %q has no version that is available; %s", m.Name, m.states())
+	}
+	var numbers []string
+	for _, each := range *m.served.Load() {
+		numbers = append(numbers, fmt.Sprint(each.number))
+	}
+	of := ""
+	if label != "" {
+		of = fmt.Sprintf(" (label %q)", label)
+	}
+	return status.Errorf(codes.NotFound, "version %d%s of model %q is not available; %s", number, of, m.Name, listed("available", numbers))
+}
+
+func listed(what string, names []string) string {
+	if len(names) == 0 {
+		return what + ": none"
+	}
+	return what + ": " + strings.Join(names, ", ")
+}
+
+// states tells what is known of all versions, in a sentence.
+func (m *model) states() string {
+	all := m.statuses(0)
+	if len(all) == 0 {
+		return "none was found at its base_path"
+	}
+	var texts []string
+	for _, each := range all {
+		text := fmt.Sprintf("version %d: %s", each.Version, each.State)
+		if each.Message != "" {
+			text += " (" + each.Message + ")"
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// statuses of one version, or of all for 0, the newest first.
+func (m *model) statuses(number int64) []VersionStatus {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	known := maps.Clone(m.others)
+	for _, each := range *m.served.Load() {
+		// Where the SavedModel in its place could not be loaded, it says so.
+		known[each.number] = VersionStatus{Version: each.number, State: StateAvailable, Message: known[each.number].Message}
+	}
+	var all []VersionStatus
+	for _, each := range slices.Backward(slices.Sorted(maps.Keys(known))) {
+		if number == 0 || number == each {
+			all = append(all, known[each])
+		}
+	}
+	return all
+}
+
+// publish makes the list that requests see.
+func (m *model) publish(served []*version) {
+	slices.SortFunc(served, func(a, b *version) int { return cmp.Compare(b.number, a.number) })
+	m.served.Store(&served)
+}
+
+// set notes the state of a version that is not served.
+func (m *model) set(number int64, state State, err error) {
+	m.mutex.Lock()
+	to := VersionStatus{Version: number, State: state}
+	if err != nil {
+		to.Code, to.Message = status.Code(err), status.Convert(err).Message()
+	}
+	m.others[number] = to
+	if state == StateEnd {
+		m.end(number)
+	}
+	m.mutex.Unlock()
+	if m.find(number) == nil {
+		m.shared.events.State(m.Name, number, state)
+	}
+	m.shared.changed()
+}
+
+// end keeps the list of ended versions short.
+func (m *model) end(number int64) {
+	m.ended = append(slices.DeleteFunc(m.ended, func(each int64) bool { return each == number }), number)
+	if len(m.ended) <= mostEnded {
+		return
+	}
+	if oldest := m.ended[0]; m.others[oldest].State == StateEnd {
+		delete(m.others, oldest)
+		m.shared.events.Gone(m.Name, oldest)
+	}
+	m.ended = m.ended[1:]
+}
+
+// clear forgets what was noted of a version, as it is served now.
+func (m *model) clear(number int64) {
+	m.mutex.Lock()
+	delete(m.others, number)
+	m.ended = slices.DeleteFunc(m.ended, func(each int64) bool { return each == number })
+	m.mutex.Unlock()
+	m.shared.events.State(m.Name, number, StateAvailable)
+	m.shared.changed()
+}

@@ -1,0 +1,336 @@
+package models
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"afo/model_server/internal/config"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+var latest = config.Versions{Latest: 1}
+
+func fails(t *testing.T, err error, code codes.Code, says string) {
+	t.Helper()
+	if status.Code(err) != code || !strings.Contains(status.Convert(err).Message(), says) {
+		t.Errorf("%v; expected %v: %s", err, code, says)
+	}
+}
+
+func TestRequestsGoOnWhileVersionsComeAndGo(t *testing.T) {
+	f := newFakes(t, latest)
+	f.write(1, "1")
+	f.registry.Start()
+	f.until(f.registry.Ready)
+	var stop atomic.Bool
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			last := int64(0)
+			for !stop.Load() {
+				_, version, err := f.ask(Spec{Name: "ctr"}, "x")
+				if err != nil || version < last {
+					t.Errorf("version %d after %d: %v", version, last, err)
+					return
+				}
+				last = version
+			}
+		})
+	}
+	const versions = 30
+	for number := int64(2); number <= versions; number++ {
+		f.write(number, "x")
+		f.until(func() bool { return f.model().find(number) != nil })
+		if number%3 == 0 {
+			f.remove(number - 1)
+		}
+	}
+	stop.Store(true)
+	group.Wait()
+	f.must(f.registry.Close(context.Background()))
+	if f.wrong.Load() || f.closes.Load() != versions || f.loads.Load() != versions {
+		t.Errorf("wrong: %v, %d loaded, %d closed", f.wrong.Load(), f.loads.Load(), f.closes.Load())
+	}
+}
+
+func TestAVersionEndsItsRequestsBeforeItIsClosed(t *testing.T) {
+	f := newFakes(t, latest)
+	f.write(1, "one")
+	f.look()
+	answered := make(chan string)
+	go func() {
+		answer, _, _ := f.ask(Spec{Name: "ctr"}, "wait")
+		answered <- answer
+	}()
+	<-f.entered
+	f.write(2, "two")
+	f.look()
+	f.answers("two", 2)
+	f.state(1, StateUnloading, "")
+	if f.closes.Load() != 0 {
+		t.Error("it is closed while it is used")
+	}
+	close(f.goOn)
+	if answer := <-answered; answer != "one" {
+		t.Error(answer)
+	}
+	f.until(func() bool { return f.closes.Load() == 1 })
+	f.registry.shared.draining.Wait()
+	f.state(1, StateEnd, "")
+}
+
+func TestALoadThatFailsKeepsWhatIsServed(t *testing.T) {
+	f := newFakes(t, latest)
+	f.write(1, "one")
+	f.look()
+	f.write(2, "broken glass")
+	f.look()
+	f.answers("one", 1)
+	f.state(2, StateEnd, "it is broken glass")
+	for range 3 {
+		f.look()
+	}
+	if f.loads.Load() != 2 {
+		t.Errorf("%d loads; nothing has changed", f.loads.Load())
+	}
+	f.pass(firstPause)
+	f.look()
+	f.look()
+	if f.loads.Load() != 3 {
+		t.Errorf("%d loads; it is tried again once after a pause", f.loads.Load())
+	}
+	f.write(2, "two")
+	f.look()
+	f.answers("two", 2)
+	f.state(2, StateAvailable, "")
+}
+
+func TestPausesDoubleUpToABound(t *testing.T) {
+	var failed *failure
+	now := time.Unix(1000, 0)
+	for _, expected := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
+		failed = failed.again(now, identity{})
+		if got := failed.until.Sub(now); got != expected*time.Second {
+			t.Errorf("%v; expected %d s", got, expected)
+		}
+	}
+	if failed.due(now, identity{}) || !failed.due(now, identity{size: 1}) || !failed.due(now.Add(mostPause), identity{}) {
+		t.Error("another SavedModel is due at once, and the same one after the pause")
+	}
+}
+
+func TestWhatIsNoVersionYetIsPassedOver(t *testing.T) {
+	f := newFakes(t, latest)
+	f.write(1, "one")
+	for _, name := range []string{"2", "3x", "tmp", "-4", "0", "99999999999999999999"} {
+		f.must(os.MkdirAll(filepath.Join(f.base, name), 0o700))
+		if name != "2" {
+			f.must(os.WriteFile(filepath.Join(f.base, name, savedModel), []byte("no"), 0o600))
+		}
+	}
+	f.must(os.WriteFile(filepath.Join(f.base, "5"), nil, 0o600))
+	f.look()
+	f.answers("one", 1)
+	if f.loads.Load() != 1 {
+		t.Errorf("%d loads", f.loads.Load())
+	}
+}
+
+func TestWhatIsServedOutlivesItsDirectory(t *testing.T) {
+	f := newFakes(t, latest)
+	f.write(1, "one")
+	f.write(2, "two")
+	f.look()
+	f.answers("two", 2)
+	f.must(os.Rename(f.base, f.base+".away"))
+	f.look()
+	f.answers("two", 2)
+	f.must(os.MkdirAll(f.base, 0o700))
+	f.look()
+	f.answers("two", 2)
+	f.write(1, "one again")
+	f.look()
+	f.answers("one again", 1)
+	f.must(os.RemoveAll(f.base + ".away"))
+}
+
+func TestAVersionThatIsWrittenTwiceIsAnError(t *testing.T) {
+	f := newFakes(t, latest)
+	f.write(3, "three")
+	f.must(os.CopyFS(filepath.Join(f.base, "003"), os.DirFS(filepath.Join(f.base, "3"))))
+	if _, err := scan(f.base); err == nil || !strings.Contains(err.Error(), "are the same version") {
+		t.Error(err)
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	for _, each := range []struct {
+		policy config.Versions
+		served []int64
+	}{
+		{config.Versions{Latest: 1}, []int64{4}},
+		{config.Versions{Latest: 3}, []int64{4, 3, 2}},
+		{config.Versions{All: true}, []int64{4, 3, 2, 1}},
+		{config.Versions{Specific: []int64{1, 3, 8}}, []int64{3, 1}},
+	} {
+		f := newFakes(t, each.policy)
+		for number := int64(1); number <= 4; number++ {
+			f.write(number, "x")
+		}
+		f.look()
+		served := *f.model().served.Load()
+		if len(served) != len(each.served) {
+			t.Errorf("%v: %d versions", each.policy, len(served))
+			continue
+		}
+		for i, version := range served {
+			if version.number != each.served[i] {
+				t.Errorf("%v: version %d at %d", each.policy, version.number, i)
+			}
+		}
+	}
+}
+
+func TestASpecificVersionStaysWithoutItsDirectory(t *testing.T) {
+	f := newFakes(t, config.Versions{Specific: []int64{1, 2}})
+	f.write(1, "one")
+	f.write(2, "two")
+	f.look()
+	f.remove(1)
+	f.look()
+	f.state(1, StateAvailable, "")
+}
+
+func TestAModelThatIsReplacedInItsPlaceIsLoadedAnew(t *testing.T) {
+	f := newFakes(t, latest, func(options *Options) { options.Models[0].BasePath += "/5" })
+	f.write(5, "before")
+	f.look()
+	f.answers("before", 1)
+	f.write(5, "broken")
+	f.look()
+	f.answers("before", 1)
+	f.state(1, StateAvailable, "it is broken")
+	f.write(5, "after")
+	f.look()
+	f.answers("after", 1)
+	f.state(1, StateAvailable, "")
+	f.until(func() bool { return f.closes.Load() == 1 })
+	extra := filepath.Join(f.base, "5", "assets.extra")
+	f.must(os.MkdirAll(extra, 0o700))
+	f.must(os.WriteFile(filepath.Join(extra, "afo.json"), []byte(`{"step": 12, "manifest": "x"}`), 0o600))
+	f.look()
+	f.answers("after", 12)
+	f.until(func() bool { return f.closes.Load() == 2 })
+	if f.wrong.Load() {
+		t.Error("a version was closed while it was used")
+	}
+}
+
+func TestVersionsAndLabelsAreFound(t *testing.T) {
+	f := newFakes(t, config.Versions{All: true})
+	_, _, err := f.ask(Spec{Name: "ctr"}, "x")
+	fails(t, err, codes.Unavailable, "none was found at its base_path")
+	f.write(1, "one")
+	f.write(2, "two")
+	f.look()
+	if answer, version, err := f.ask(Spec{Name: "ctr", Version: 1}, "x"); answer != "one" || version != 1 || err != nil {
+		t.Error(answer, version, err)
+	}
+	if answer, version, err := f.ask(Spec{Name: "ctr", Label: "stable"}, "x"); answer != "one" || version != 1 || err != nil {
+		t.Error(answer, version, err)
+	}
+	signatures, version, err := f.registry.Signatures(Spec{Name: "ctr"})
+	if version != 2 || err != nil || signatures["serving_default"].MethodName != "two" {
+		t.Error(signatures, version, err)
+	}
+	for _, each := range []struct {
+		spec Spec
+		code codes.Code
+		says string
+	}{
+		{Spec{}, codes.InvalidArgument, "names no model"},
+		{Spec{Name: "cvr"}, codes.NotFound, "models: ctr"},
+		{Spec{Name: "ctr", Version: 3}, codes.NotFound, "available: 2, 1"},
+		{Spec{Name: "ctr", Version: -3}, codes.InvalidArgument, "1 or more"},
+		{Spec{Name: "ctr", Label: "old"}, codes.NotFound, "labels: next, stable"},
+		{Spec{Name: "ctr", Label: "next"}, codes.NotFound, `version 9 (label "next")`},
+		{Spec{Name: "ctr", Label: "stable", Version: 1}, codes.InvalidArgument, "a version and a label"},
+	} {
+		_, _, err := f.ask(each.spec, "x")
+		fails(t, err, each.code, each.says)
+	}
+	_, err = f.registry.Status("ctr", 3)
+	fails(t, err, codes.NotFound, "no version 3")
+}
+
+func TestReadinessIsOfAllModelsAndEndsWithTheDrain(t *testing.T) {
+	f := newFakes(t, latest, func(options *Options) {
+		options.Models = append(options.Models, config.Model{Name: "cvr", BasePath: options.Models[0].BasePath + "/2", Versions: latest})
+	})
+	f.write(1, "one")
+	f.look()
+	if f.registry.Ready() {
+		t.Error("one model has no version")
+	}
+	f.write(2, "two")
+	f.registry.models["cvr"].look(context.Background())
+	if !f.registry.Ready() {
+		t.Error("both have one")
+	}
+	f.registry.Drain()
+	if f.registry.Ready() {
+		t.Error("it drains")
+	}
+	f.answers("one", 1)
+}
+
+func TestRequestsBeyondTheLimitsAreRefused(t *testing.T) {
+	f := newFakes(t, latest, func(options *Options) { options.Concurrent, options.Queued = 1, 1 })
+	f.write(1, "one")
+	f.look()
+	errors := make(chan error, 2)
+	ask := func(ctx context.Context) {
+		_, _, err := f.registry.Predict(ctx, Spec{Name: "ctr"}, []byte("wait"))
+		errors <- err
+	}
+	go ask(context.Background())
+	<-f.entered
+	ctx, cancel := context.WithCancel(context.Background())
+	go ask(ctx)
+	f.until(func() bool { return f.registry.gate.waiting.Load() == 1 })
+	_, _, err := f.ask(Spec{Name: "ctr"}, "x")
+	fails(t, err, codes.ResourceExhausted, "1 requests are computed and 1 wait")
+	cancel()
+	fails(t, <-errors, codes.Canceled, "canceled")
+	expired, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	_, _, err = f.registry.Predict(expired, Spec{Name: "ctr"}, []byte("x"))
+	fails(t, err, codes.DeadlineExceeded, "deadline")
+	close(f.goOn)
+	if err := <-errors; err != nil {
+		t.Error(err)
+	}
+	f.answers("one", 1)
+}
+
+func TestEndedVersionsAreNotRememberedForever(t *testing.T) {
+	f := newFakes(t, latest)
+	for number := int64(1); number <= 40; number++ {
+		f.write(number, "x")
+		f.look()
+		f.remove(number)
+	}
+	f.registry.shared.draining.Wait()
+	all, err := f.registry.Status("ctr", 0)
+	if err != nil || len(all) != mostEnded+1 || all[0].State != StateAvailable {
+		t.Errorf("%d statuses, %v", len(all), err)
+	}
+}

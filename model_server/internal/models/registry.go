@@ -1,0 +1,202 @@
+package models
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"afo/model_server/internal/config"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Options say what is served, and by what.
+type Options struct {
+	Models     []config.Model
+	Load       Loader
+	Concurrent int
+	Queued     int
+	Poll       time.Duration
+	Log        *slog.Logger
+	Events     Events
+	// Changed is called, by any goroutine, when a version changes its state; it has to be quick.
+	Changed func()
+	// Now is a clock; nil: the time.
+	Now func() time.Time
+}
+
+// shared is what all models have in common.
+type shared struct {
+	load     Loader
+	loading  chan struct{}
+	draining sync.WaitGroup
+	poll     time.Duration
+	log      *slog.Logger
+	events   Events
+	changed  func()
+	now      func() time.Time
+}
+
+// Registry is the Predictor of the models of a configuration.
+type Registry struct {
+	models map[string]*model
+	shared *shared
+	gate   *gate
+	// closing is set when the server is told to stop: it is not ready, and still answers.
+	closing atomic.Bool
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+var _ Predictor = (*Registry)(nil)
+
+// New makes a registry, which has no version before Start.
+func New(options Options) *Registry {
+	now := options.Now
+	if now == nil {
+		now = time.Now
+	}
+	shared := &shared{
+		load: options.Load, loading: make(chan struct{}, 1), poll: options.Poll, log: options.Log,
+		events: options.Events, changed: options.Changed, now: now,
+	}
+	r := &Registry{models: map[string]*model{}, shared: shared, gate: newGate(options.Concurrent, options.Queued)}
+	for _, each := range options.Models {
+		r.models[each.Name] = newModel(each, shared)
+	}
+	return r
+}
+
+// Start begins to look for versions, in the background.
+func (r *Registry) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	for _, each := range r.models {
+		r.running.Go(func() { each.run(ctx) })
+	}
+}
+
+// Drain makes the registry not ready. Requests are answered still.
+func (r *Registry) Drain() {
+	r.closing.Store(true)
+	r.shared.changed()
+}
+
+// Close stops looking, and closes all versions once their requests have ended. It gives up when the context ends: a
+// load, and a request that is being computed, cannot be interrupted.
+func (r *Registry) Close(ctx context.Context) error {
+	r.Drain()
+	r.cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.running.Wait()
+		for _, each := range r.models {
+			served := *each.served.Load()
+			each.publish([]*version{})
+			for _, version := range served {
+				each.drain(version)
+			}
+		}
+		r.shared.draining.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Predict implements Predictor.
+func (r *Registry) Predict(ctx context.Context, spec Spec, request []byte) ([]byte, int64, error) {
+	model, err := r.find(spec.Name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := r.gate.enter(ctx); err != nil {
+		return nil, 0, err
+	}
+	defer r.gate.leave()
+	// Only now: a request that waits for its turn keeps no version from being unloaded.
+	version, err := model.acquire(spec)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer version.release()
+	response, err := version.model.Process(request)
+	if late := ctx.Err(); err == nil && late != nil {
+		err = status.FromContextError(late).Err()
+	}
+	if err != nil {
+		return nil, version.number, err
+	}
+	return response, version.number, nil
+}
+
+// Signatures implements Predictor.
+func (r *Registry) Signatures(spec Spec) (map[string]Signature, int64, error) {
+	model, err := r.find(spec.Name)
+	if err != nil {
+		return nil, 0, err
+	}
+	version, err := model.acquire(spec)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer version.release()
+	return version.Signatures, version.number, nil
+}
+
+// Status implements Predictor.
+func (r *Registry) Status(name string, version int64) ([]VersionStatus, error) {
+	model, err := r.find(name)
+	if err != nil {
+		return nil, err
+	}
+	statuses := model.statuses(version)
+	if len(statuses) == 0 && version != 0 {
+		return nil, status.Errorf(codes.NotFound, "model %q has no version %d; %s", name, version, model.states())
+	}
+	return statuses, nil
+}
+
+// Label is the version that a label stands for, whether or not it is available.
+func (r *Registry) Label(spec Spec) (int64, error) {
+	model, err := r.find(spec.Name)
+	if err != nil {
+		return 0, err
+	}
+	return model.numberOf(spec)
+}
+
+// Names implements Predictor.
+func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.models)) }
+
+// Ready implements Predictor.
+func (r *Registry) Ready() bool {
+	if r.closing.Load() {
+		return false
+	}
+	for _, each := range r.models {
+		if len(*each.served.Load()) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Registry) find(name string) (*model, error) {
+	if found, ok := r.models[name]; ok {
+		return found, nil
+	}
+	if name == "" {
+		return nil, status.Errorf(codes.InvalidArgument, "the request names no model (model_spec.name); %s", listed("models", r.Names()))
+	}
+	return nil, status.Errorf(codes.NotFound, "there is no model %.80q; %s", name, listed("models", r.Names()))
+}

@@ -1,0 +1,145 @@
+package models
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+const savedModel = "saved_model.pb"
+
+// identity tells a SavedModel from another one in its place: that of its saved_model.pb.
+type identity struct {
+	device, inode uint64
+	modified      int64
+	size          int64
+}
+
+// candidate is a version found on disk.
+type candidate struct {
+	number   int64
+	path     string
+	identity identity
+}
+
+// exported is when the SavedModel was written.
+func (c candidate) exported() time.Time { return time.Unix(0, c.identity.modified) }
+
+// scan finds the versions at base, the newest first: base is a SavedModel, or holds some in directories whose names
+// are numbers from 1 on. A directory without saved_model.pb is not there yet, and other names are not meant.
+func scan(base string) ([]candidate, error) {
+	only, err := single(base)
+	if err != nil {
+		return nil, err
+	}
+	if only != nil {
+		return []candidate{*only}, nil
+	}
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return nil, err
+	}
+	var found []candidate
+	for _, entry := range entries {
+		number, ok := numberOf(entry.Name())
+		if !ok {
+			continue
+		}
+		each, err := read(filepath.Join(base, entry.Name()), number)
+		if err != nil {
+			return nil, err
+		}
+		if each != nil {
+			found = append(found, *each)
+		}
+	}
+	return newestFirst(found)
+}
+
+// newestFirst sorts, and refuses two directories of one number (3 and 003): nothing says which is meant.
+func newestFirst(found []candidate) ([]candidate, error) {
+	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(b.number, a.number) })
+	for i := 1; i < len(found); i++ {
+		if found[i].number == found[i-1].number {
+			return nil, fmt.Errorf("%s and %s are the same version; remove one", found[i-1].path, found[i].path)
+		}
+	}
+	return found, nil
+}
+
+func numberOf(name string) (int64, bool) {
+	for _, each := range []byte(name) {
+		if each < '0' || each > '9' {
+			return 0, false
+		}
+	}
+	number, err := strconv.ParseInt(name, 10, 64)
+	return number, err == nil && number > 0
+}
+
+// read is the SavedModel in a directory, nil where there is none. Links are followed now, so that one that is pointed
+// elsewhere while the model is loaded does not mix two.
+func read(directory string, number int64) (*candidate, error) {
+	path, err := filepath.EvalSymlinks(directory)
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found, err := os.Stat(filepath.Join(path, savedModel))
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &candidate{number, path, identityOf(found)}, nil
+}
+
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+func identityOf(found fs.FileInfo) identity {
+	of := identity{modified: found.ModTime().UnixNano(), size: found.Size()}
+	if system, ok := found.Sys().(*syscall.Stat_t); ok {
+		of.device, of.inode = system.Dev, system.Ino
+	}
+	return of
+}
+
+// single is the SavedModel at base itself, nil where base is none. Its version is the step that its export says.
+func single(base string) (*candidate, error) {
+	found, err := read(base, 1)
+	if found == nil || err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(found.path, "assets.extra", "afo.json"))
+	if err != nil && !absent(err) {
+		return nil, err
+	}
+	var export struct {
+		Step int64 `json:"step"`
+	}
+	if err == nil {
+		if err := json.Unmarshal(text, &export); err != nil {
+			return nil, fmt.Errorf("%s is malformed: %w", filepath.Join(found.path, "assets.extra", "afo.json"), err)
+		}
+	}
+	found.number = max(1, export.Step)
+	// An export may have replaced the directory meanwhile: then the step is of another model.
+	again, err := read(base, 1)
+	if err != nil || again == nil || again.identity != found.identity {
+		return nil, fmt.Errorf("%s is being replaced", base)
+	}
+	return found, nil
+}

@@ -1,0 +1,78 @@
+package models
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Servable is a SavedModel that was loaded. Any number of goroutines call Process; Close comes last, alone.
+type Servable interface {
+	Process(request []byte) ([]byte, error)
+	// Info is what get_serving_model_info tells: JSON with the signatures and, of an export of afo, its step.
+	Info() ([]byte, error)
+	Close()
+}
+
+// Loader loads the SavedModel in a directory.
+type Loader func(directory string) (Servable, error)
+
+// info is what is read of a model's own description; keys that are not listed are its own business.
+type info struct {
+	Signatures map[string]Signature `json:"signatures"`
+	Step       int64                `json:"step"`
+}
+
+// version is one loaded version. It is closed once it is retired and the last request that uses it has ended.
+type version struct {
+	candidate
+	info
+	model Servable
+	// refs counts the requests that use it, and 1 for being served. At 0 it never rises again, so that whoever counts
+	// it down to 0 is the last one.
+	refs    atomic.Int64
+	drained chan struct{}
+}
+
+func newVersion(of candidate, model Servable) (*version, error) {
+	v := &version{candidate: of, model: model, drained: make(chan struct{})}
+	text, err := model.Info()
+	if err != nil {
+		return nil, fmt.Errorf("it does not describe itself: %w", err)
+	}
+	if err := json.Unmarshal(text, &v.info); err != nil {
+		return nil, fmt.Errorf("its description is not the JSON that is expected: %w", err)
+	}
+	v.refs.Store(1)
+	return v, nil
+}
+
+// acquire makes the version last until release. False: it is retired, and the list it was found in is old.
+func (v *version) acquire() bool {
+	for {
+		refs := v.refs.Load()
+		if refs == 0 {
+			return false
+		}
+		if v.refs.CompareAndSwap(refs, refs+1) {
+			return true
+		}
+	}
+}
+
+func (v *version) release() {
+	if v.refs.Add(-1) == 0 {
+		close(v.drained)
+	}
+}
+
+// Events are told what becomes of versions, one after the other for each model.
+type Events interface {
+	State(model string, version int64, state State)
+	Loaded(model string, version int64, took time.Duration, err error)
+	// Available comes with the step of the training (0: unknown) and the time of the SavedModel.
+	Available(model string, version int64, step int64, exported time.Time)
+	// Gone is the last of a version.
+	Gone(model string, version int64)
+}
