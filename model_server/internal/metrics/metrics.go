@@ -1,0 +1,144 @@
+// Package metrics counts what the server does, for Prometheus. Labels are names of the configuration and of calls, never
+// a client's text: who asks for models that do not exist makes no new series.
+package metrics
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"afo/model_server/internal/models"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics are all of a server. Any number of goroutines may use them at once.
+type Metrics struct {
+	registry *prometheus.Registry
+	models   map[string]bool
+
+	requests      *prometheus.CounterVec
+	seconds       *prometheus.HistogramVec
+	inFlight      *prometheus.GaugeVec
+	requestBytes  *prometheus.CounterVec
+	responseBytes *prometheus.CounterVec
+
+	state    *prometheus.GaugeVec
+	step     *prometheus.GaugeVec
+	exported *prometheus.GaugeVec
+	loading  *prometheus.HistogramVec
+	loads    *prometheus.CounterVec
+}
+
+var _ models.Events = (*Metrics)(nil)
+
+// New makes the metrics of a server of these models.
+func New(names []string) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), models: map[string]bool{}}
+	for _, name := range names {
+		m.models[name] = true
+	}
+	m.requests = counters("requests_total", "Requests, by what they were answered with.", "model", "version", "api", "method", "code")
+	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: name("request_duration_seconds"), Help: "Time from a request's arrival to its answer.",
+		Buckets: []float64{.0005, .001, .002, .003, .005, .0075, .01, .015, .02, .03, .05, .1, .25, .5, 1, 2.5, 5, 10},
+	}, []string{"model", "api"})
+	m.inFlight = gauges("requests_in_flight", "Requests that are not answered yet.", "api")
+	m.requestBytes = counters("request_bytes", "Bytes of requests.", "model", "api")
+	m.responseBytes = counters("response_bytes", "Bytes of answers.", "model", "api")
+	m.state = gauges("model_version", "1 for the state that a version is in.", "model", "version", "state")
+	m.step = gauges("model_step", "Step of the training that a version was exported at.", "model", "version")
+	m.exported = gauges("model_exported_timestamp_seconds", "When the SavedModel of a version was written.", "model", "version")
+	m.loading = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: name("model_load_seconds"), Help: "Time that loading and warming up took.",
+		Buckets: prometheus.ExponentialBuckets(.1, 2, 13),
+	}, []string{"model"})
+	m.loads = counters("model_loads_total", "Versions that were loaded (ok) or could not be (failed).", "model", "result")
+	m.registry.MustRegister(m.requests, m.seconds, m.inFlight, m.requestBytes, m.responseBytes, m.state, m.step, m.exported,
+		m.loading, m.loads, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func name(of string) string { return "afo_serving_" + of }
+
+func counters(of, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name(of), Help: help}, labels)
+}
+
+func gauges(of, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name(of), Help: help}, labels)
+}
+
+// Handler is what Prometheus scrapes.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Request is one that was answered.
+type Request struct {
+	// API is "grpc" or "rest"; Method and Code are names of it.
+	API, Method, Code string
+	// Model is what the request asked for, known or not; Version is the one that answered, 0: none.
+	Model         string
+	Version       int64
+	Took          time.Duration
+	RequestBytes  int
+	ResponseBytes int
+}
+
+// Begin counts a request that has arrived. What it returns counts the same one as answered, and is called once.
+func (m *Metrics) Begin(api string) func(Request) {
+	inFlight := m.inFlight.WithLabelValues(api)
+	inFlight.Inc()
+	return func(request Request) {
+		inFlight.Dec()
+		model, version := request.Model, ""
+		if !m.models[model] {
+			model = ""
+		} else if request.Version != 0 {
+			version = fmt.Sprint(request.Version)
+		}
+		m.requests.WithLabelValues(model, version, api, request.Method, request.Code).Inc()
+		m.seconds.WithLabelValues(model, api).Observe(request.Took.Seconds())
+		m.requestBytes.WithLabelValues(model, api).Add(float64(request.RequestBytes))
+		m.responseBytes.WithLabelValues(model, api).Add(float64(request.ResponseBytes))
+	}
+}
+
+// State implements models.Events.
+func (m *Metrics) State(model string, version int64, state models.State) {
+	m.state.DeletePartialMatch(of(model, version))
+	m.state.WithLabelValues(model, fmt.Sprint(version), state.String()).Set(1)
+	if state == models.StateEnd {
+		m.step.DeletePartialMatch(of(model, version))
+		m.exported.DeletePartialMatch(of(model, version))
+	}
+}
+
+// Loaded implements models.Events.
+func (m *Metrics) Loaded(model string, _ int64, took time.Duration, err error) {
+	result := "ok"
+	if err != nil {
+		result = "failed"
+	}
+	m.loads.WithLabelValues(model, result).Inc()
+	m.loading.WithLabelValues(model).Observe(took.Seconds())
+}
+
+// Available implements models.Events.
+func (m *Metrics) Available(model string, version int64, step int64, exported time.Time) {
+	m.step.WithLabelValues(model, fmt.Sprint(version)).Set(float64(step))
+	m.exported.WithLabelValues(model, fmt.Sprint(version)).Set(float64(exported.UnixNano()) / 1e9)
+}
+
+// Gone implements models.Events: a server that runs for months has series of a few versions, not of all that it had.
+func (m *Metrics) Gone(model string, version int64) {
+	m.state.DeletePartialMatch(of(model, version))
+	m.requests.DeletePartialMatch(of(model, version))
+}
+
+func of(model string, version int64) prometheus.Labels {
+	return prometheus.Labels{"model": model, "version": fmt.Sprint(version)}
+}

@@ -1,0 +1,74 @@
+package metrics
+
+import (
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"afo/model_server/internal/models"
+)
+
+func scraped(m *Metrics) string {
+	recorder := httptest.NewRecorder()
+	m.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/metrics", nil))
+	return recorder.Body.String()
+}
+
+func has(t *testing.T, m *Metrics, is bool, line string) {
+	t.Helper()
+	if text := scraped(m); strings.Contains(text, line) != is {
+		t.Errorf("%q is there: %v; expected %v\n%s", line, !is, is, text)
+	}
+}
+
+func TestRequestsAreCounted(t *testing.T) {
+	m := New([]string{"ctr"})
+	end := m.Begin("grpc")
+	has(t, m, true, `afo_serving_requests_in_flight{api="grpc"} 1`)
+	end(Request{API: "grpc", Method: "Predict", Code: "OK", Model: "ctr", Version: 3, Took: 4 * time.Millisecond, RequestBytes: 10, ResponseBytes: 20})
+	for _, line := range []string{
+		`afo_serving_requests_total{api="grpc",code="OK",method="Predict",model="ctr",version="3"} 1`,
+		`afo_serving_request_duration_seconds_bucket{api="grpc",model="ctr",le="0.005"} 1`,
+		`afo_serving_requests_in_flight{api="grpc"} 0`,
+		`afo_serving_request_bytes{api="grpc",model="ctr"} 10`,
+		`afo_serving_response_bytes{api="grpc",model="ctr"} 20`,
+	} {
+		has(t, m, true, line)
+	}
+}
+
+func TestNamesThatAreNotKnownMakeNoSeries(t *testing.T) {
+	m := New([]string{"ctr"})
+	for _, name := range []string{"x", "y", "\xff"} {
+		m.Begin("grpc")(Request{Method: "Predict", Code: "NotFound", Model: name, Version: 5})
+	}
+	has(t, m, true, `afo_serving_requests_total{api="grpc",code="NotFound",method="Predict",model="",version=""} 3`)
+	has(t, m, false, `"x"`)
+}
+
+func TestVersionsComeAndGo(t *testing.T) {
+	m := New([]string{"ctr"})
+	m.State("ctr", 3, models.StateLoading)
+	m.Loaded("ctr", 3, time.Second, nil)
+	m.State("ctr", 3, models.StateAvailable)
+	m.Available("ctr", 3, 700, time.Unix(1234, 0))
+	m.Loaded("ctr", 4, time.Second, errors.New("broken"))
+	for _, line := range []string{
+		`afo_serving_model_version{model="ctr",state="AVAILABLE",version="3"} 1`,
+		`afo_serving_model_step{model="ctr",version="3"} 700`,
+		`afo_serving_model_exported_timestamp_seconds{model="ctr",version="3"} 1234`,
+		`afo_serving_model_loads_total{model="ctr",result="ok"} 1`,
+		`afo_serving_model_loads_total{model="ctr",result="failed"} 1`,
+		`afo_serving_model_load_seconds_count{model="ctr"} 2`,
+	} {
+		has(t, m, true, line)
+	}
+	has(t, m, false, "LOADING")
+	m.Begin("grpc")(Request{Method: "Predict", Code: "OK", Model: "ctr", Version: 3})
+	m.State("ctr", 3, models.StateEnd)
+	has(t, m, false, "afo_serving_model_step{")
+	m.Gone("ctr", 3)
+	has(t, m, false, `version="3"`)
+}
