@@ -166,15 +166,6 @@ func (r *Registry) Status(name string, version int64) ([]VersionStatus, error) {
 	return statuses, nil
 }
 
-// Label is the version that a label stands for, whether or not it is available.
-func (r *Registry) Label(spec Spec) (int64, error) {
-	model, err := r.find(spec.Name)
-	if err != nil {
-		return 0, err
-	}
-	return model.numberOf(spec)
-}
-
 // Names implements Predictor.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.models)) }
 

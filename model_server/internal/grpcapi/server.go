@@ -1,0 +1,64 @@
+// Package grpcapi speaks TensorFlow Serving's gRPC services. A PredictRequest passes through as the bytes that it is:
+// of it only the model_spec is read here.
+package grpcapi
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"afo/model_server/internal/metrics"
+	"afo/model_server/internal/models"
+	pb "afo/model_server/internal/tfserving"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Options are what a server is made of.
+type Options struct {
+	Predictor models.Predictor
+	Health    *Health
+	Metrics   *metrics.Metrics
+	Log       *slog.Logger
+	// RequestBytes is the largest message that is taken, unpacked.
+	RequestBytes int
+	// Deadline is the most that a request may take, whatever its client allows.
+	Deadline time.Duration
+	// Credentials are of TLS; nil: none.
+	Credentials credentials.TransportCredentials
+	// Authenticate says who asks, from a request's metadata and certificate; an error refuses the request. nil: anybody
+	// may ask. Health is told to everybody: what asks for it, such as a load balancer, has no token.
+	Authenticate func(ctx context.Context) (who string, err error)
+	// LogAccess takes down a request that was answered; nil: nobody does. Any number of goroutines call it at once.
+	LogAccess func(Entry)
+}
+
+const (
+	// mostStreams is how many requests of one connection are read at once.
+	mostStreams = 1024
+	// leastPing is how often a client may ask whether the connection is alive.
+	leastPing = 10 * time.Second
+)
+
+// NewServer makes a server that Serve starts.
+func NewServer(options Options) *grpc.Server {
+	to := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxRecvMsgSize(options.RequestBytes),
+		grpc.MaxConcurrentStreams(mostStreams),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
+		grpc.UnaryInterceptor((&interceptor{options}).intercept),
+	}
+	if options.Credentials != nil {
+		to = append(to, grpc.Creds(options.Credentials))
+	}
+	server := grpc.NewServer(to...)
+	server.RegisterService(predictionService(), &prediction{predictor: options.Predictor})
+	pb.RegisterSessionServiceServer(server, sessions{})
+	pb.RegisterModelServiceServer(server, &modelService{predictor: options.Predictor})
+	healthpb.RegisterHealthServer(server, options.Health.server)
+	return server
+}
