@@ -128,7 +128,8 @@ func (c *Config) fill() {
 		}
 	}
 	if c.Limits.ConcurrentRequests == 0 {
-		c.Limits.ConcurrentRequests = 2 * runtime.NumCPU()
+		// Of the processors that the container may use, where it is limited.
+		c.Limits.ConcurrentRequests = 2 * runtime.GOMAXPROCS(0)
 	}
 	if c.Limits.QueuedRequests == 0 {
 		c.Limits.QueuedRequests = 4 * c.Limits.ConcurrentRequests

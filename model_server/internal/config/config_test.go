@@ -18,8 +18,8 @@ func TestWhatIsLeftOutHasDefaults(t *testing.T) {
 	if config.Models[0].Versions.Latest != 1 || !config.Processor.EnableInlineExecute {
 		t.Errorf("%+v", config)
 	}
-	if limits := config.Limits; limits.ConcurrentRequests != 2*runtime.NumCPU() ||
-		limits.QueuedRequests != 8*runtime.NumCPU() || limits.RequestBytes != 16<<20 ||
+	if limits := config.Limits; limits.ConcurrentRequests != 2*runtime.GOMAXPROCS(0) ||
+		limits.QueuedRequests != 8*runtime.GOMAXPROCS(0) || limits.RequestBytes != 16<<20 ||
 		limits.Deadline() != 10*time.Second {
 		t.Errorf("%+v", limits)
 	}

@@ -1,7 +1,8 @@
 // A processor for tests: answers a request with its bytes, and fails on demand.
-#include <signal.h>
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int Give(int status, const char* text, int size, void** data, int* out) {
   *data = malloc(size + 1);
@@ -24,6 +25,7 @@ int process(void* model, const void* input, int size, void** data, int* out) {
   if (size == 1 && *(const char*)input == '5') return Give(500, "bad model", 9, data, out);
   if (size == 1 && *(const char*)input == '0') return 500;
   if (size == 1 && *(const char*)input == 'S') *(volatile int*)8 = 1;
+  if (memmem(input, size, "sleep", 5)) usleep(500000);
   return input == NULL ? Give(400, "no request", 10, data, out) : Give(200, input, size, data, out);
 }
 

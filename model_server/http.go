@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"afo/model_server/internal/config"
+	"afo/model_server/internal/metrics"
+	"afo/model_server/internal/models"
+)
+
+const (
+	headerTime = 5 * time.Second
+	// idleTime is how long a connection may wait for its next request.
+	idleTime        = 2 * time.Minute
+	mostHeaderBytes = 64 << 10
+)
+
+// newHTTPServer gives a request as long to arrive as it may take.
+func newHTTPServer(log *slog.Logger, handler http.Handler, deadline time.Duration) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime + deadline, IdleTimeout: idleTime,
+		MaxHeaderBytes: mostHeaderBytes,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}
+
+// newHandler is all that the REST address answers.
+func newHandler(settings *config.Config, predictor models.Predictor, counted *metrics.Metrics, access access) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/v1/", newRESTHandler(settings, predictor, counted, access))
+	mux.Handle("GET /metrics", counted.Handler())
+	mux.Handle("GET /monitoring/prometheus/metrics", counted.Handler())
+	mux.HandleFunc("GET /healthz", func(to http.ResponseWriter, _ *http.Request) { fmt.Fprintln(to, "ok") })
+	mux.HandleFunc("GET /readyz", func(to http.ResponseWriter, _ *http.Request) {
+		if predictor.Ready() {
+			fmt.Fprintln(to, "ready")
+			return
+		}
+		to.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(to, "not ready: "+missing(predictor))
+	})
+	return mux
+}
+
+// missing says which models keep the server from being ready.
+func missing(predictor models.Predictor) string {
+	var names []string
+	for _, name := range predictor.Names() {
+		if _, _, err := predictor.Signatures(models.Spec{Name: name}); err != nil {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "it is stopping"
+	}
+	return "no version is available of " + strings.Join(names, ", ")
+}

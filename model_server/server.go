@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"afo/model_server/internal/config"
+	"afo/model_server/internal/grpcapi"
+	"afo/model_server/internal/metrics"
+	"afo/model_server/internal/models"
+	"afo/model_server/internal/processor"
+
+	"google.golang.org/grpc"
+)
+
+// server is the models and the two listeners in front of them; one of the listeners may be absent.
+type server struct {
+	log      *slog.Logger
+	registry *models.Registry
+	health   *grpcapi.Health
+
+	grpc       *grpc.Server
+	grpcListen net.Listener
+	http       *http.Server
+	httpListen net.Listener
+}
+
+// newServer binds the addresses, so that one that is taken is an error before any model is loaded.
+func newServer(log *slog.Logger, settings *config.Config, library *processor.Library) (*server, error) {
+	access, err := newAccess(settings)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{log: log, health: grpcapi.NewHealth()}
+	var names []string
+	for _, each := range settings.Models {
+		names = append(names, each.Name)
+	}
+	counted := metrics.New(names)
+	s.registry = models.New(models.Options{
+		Models: settings.Models, Load: loader(library), Log: log, Events: counted,
+		Concurrent: settings.Limits.ConcurrentRequests, Queued: settings.Limits.QueuedRequests, Poll: settings.Poll(),
+		Changed: func() { s.health.Update(s.registry) },
+	})
+	if s.grpcListen, err = listen("grpc", settings.GRPC); err != nil {
+		return nil, err
+	}
+	if s.httpListen, err = listen("rest", settings.REST); err != nil {
+		return nil, err
+	}
+	s.grpc = grpcapi.NewServer(grpcapi.Options{
+		Predictor: s.registry, Health: s.health, Metrics: counted, Log: log,
+		RequestBytes: settings.Limits.RequestBytes, Deadline: settings.Limits.Deadline(),
+		Credentials: access.credentials, Authenticate: access.authenticate, LogAccess: access.logGRPC,
+	})
+	s.http = newHTTPServer(log, newHandler(settings, s.registry, counted, access), settings.Limits.Deadline())
+	if access.tls != nil && s.httpListen != nil {
+		s.httpListen = tls.NewListener(s.httpListen, access.tls)
+	}
+	return s, nil
+}
+
+func loader(library *processor.Library) models.Loader {
+	return func(directory string) (models.Servable, error) {
+		model, err := library.Load(directory)
+		if err != nil {
+			return nil, err // and no interface around a null model
+		}
+		return model, nil
+	}
+}
+
+// listen is nil where there is no address.
+func listen(key string, at config.Listener) (net.Listener, error) {
+	if at.Address == "" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", at.Address)
+	if err != nil {
+		return nil, fmt.Errorf("%s.address is %s, where nothing can listen: %w", key, at.Address, err)
+	}
+	return listener, nil
+}
+
+// start answers, and loads models, in the background. What comes out of the channel ends the server.
+func (s *server) start() <-chan error {
+	failed := make(chan error, 2)
+	if s.grpcListen != nil {
+		s.log.Info("serving gRPC on " + s.grpcListen.Addr().String())
+		go func() { failed <- s.grpc.Serve(s.grpcListen) }()
+	}
+	if s.httpListen != nil {
+		s.log.Info("serving REST on " + s.httpListen.Addr().String())
+		go func() {
+			if err := s.http.Serve(s.httpListen); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		}()
+	}
+	s.registry.Start()
+	return failed
+}
+
+// lastWords is for closing models whose requests have ended, where the time for draining is over.
+const lastWords = time.Second
+
+// stop is not ready from now on, answers what is under way until the context ends, and cuts off the rest.
+func (s *server) stop(ctx context.Context) {
+	s.registry.Drain()
+	s.health.Stop()
+	var stopping sync.WaitGroup
+	stopping.Go(func() { s.stopGRPC(ctx) })
+	stopping.Go(func() {
+		if err := s.http.Shutdown(ctx); err != nil {
+			s.log.Warn("requests by REST are cut off, as drain_seconds are over", "error", err)
+			_ = s.http.Close()
+		}
+	})
+	stopping.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	if err := s.registry.Close(last); err != nil {
+		s.log.Warn("a model is left as it is: it is being loaded, or computes still", "error", err)
+	}
+}
+
+func (s *server) stopGRPC(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		s.grpc.GracefulStop()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		s.log.Warn("requests by gRPC are cut off, as drain_seconds are over")
+		s.grpc.Stop()
+	}
+}
