@@ -24,7 +24,7 @@ func newHTTPServer(log *slog.Logger, handler http.Handler, deadline time.Duratio
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime + deadline, IdleTimeout: idleTime,
 		MaxHeaderBytes: mostHeaderBytes,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }
 

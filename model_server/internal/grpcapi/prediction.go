@@ -46,7 +46,7 @@ func handlePredict(service any, ctx context.Context, decode func(any) error, int
 
 func (p *prediction) predict(ctx context.Context, request []byte) (any, error) {
 	entry := entryOf(ctx)
-	spec, err := specOf(request)
+	spec, request, err := models.ReadRequest(request)
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "the PredictRequest cannot be read: %v", err)
 	}

@@ -1,7 +1,6 @@
 package grpcapi
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -21,10 +20,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 )
 
 // fake is one model, ctr, that answers with an output whose bytes are the request's.
@@ -46,8 +45,8 @@ func (f *fake) Predict(ctx context.Context, spec models.Spec, request []byte) ([
 	f.left = time.Until(end)
 	f.mutex.Unlock()
 	response := &pb.PredictResponse{Outputs: map[string]*pb.TensorProto{"echo": {TensorContent: request}}}
-	out, err := newCodec().Marshal(response)
-	return bytes.Clone(out.Materialize()), 3, err
+	out, err := proto.Marshal(response)
+	return out, 3, err
 }
 
 func (f *fake) Signatures(spec models.Spec) (map[string]models.Signature, int64, error) {
@@ -143,7 +142,7 @@ func TestARequestPassesThroughAsItsBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			var echoed pb.PredictRequest
-			if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(response.Outputs["echo"].TensorContent)}, &echoed); err != nil ||
+			if err := proto.Unmarshal(response.Outputs["echo"].TensorContent, &echoed); err != nil ||
 				len(echoed.OutputFilter[0]) != size || echoed.ModelSpec.SignatureName != "predict" {
 				t.Error(size, err)
 			}
@@ -158,10 +157,22 @@ func TestARequestPassesThroughAsItsBytes(t *testing.T) {
 	}
 }
 
+func TestAModelIsAskedWithoutTheLabel(t *testing.T) {
+	response, err := pb.NewPredictionServiceClient(newServed(t).to).Predict(context.Background(), asked(ofLabel("ctr", "stable")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var echoed pb.PredictRequest
+	err = proto.Unmarshal(response.Outputs["echo"].TensorContent, &echoed)
+	if spec := echoed.ModelSpec; err != nil || spec.VersionChoice != nil || spec.SignatureName != "predict" || len(echoed.Inputs) != 1 {
+		t.Error(&echoed, err)
+	}
+}
+
 func TestWhatIsWrongWithARequestIsAStatus(t *testing.T) {
 	s := newServed(t)
 	client := pb.NewPredictionServiceClient(s.to)
-	_, err := client.Predict(context.Background(), asked(ofLabel("x")))
+	_, err := client.Predict(context.Background(), asked(ofLabel("cvr", "x")))
 	fails(t, err, codes.NotFound, "models: ctr")
 	if last := s.last(); last.Model != "cvr" || last.Code != codes.NotFound || last.Message == "" {
 		t.Errorf("%+v", last)
@@ -233,7 +244,7 @@ func TestStatusIsThatOfTensorFlowServing(t *testing.T) {
 	}
 	_, err = ask(ofVersion(9))
 	fails(t, err, codes.NotFound, "no version 9")
-	_, err = ask(ofLabel("old"))
+	_, err = ask(ofLabel("ctr", "old"))
 	fails(t, err, codes.NotFound, "no label old")
 }
 

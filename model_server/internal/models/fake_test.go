@@ -36,7 +36,7 @@ func (f *fake) Process(request []byte) ([]byte, error) {
 		f.of.entered <- struct{}{}
 		<-f.of.goOn
 	}
-	if strings.HasPrefix(string(request), "bad") {
+	if strings.HasSuffix(string(request), "bad") {
 		return nil, errors.New("a bad request")
 	}
 	f.of.processed.Add(1)

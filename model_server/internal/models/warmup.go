@@ -111,27 +111,19 @@ func requestOf(record []byte) ([]byte, error) {
 	if len(request) == 0 {
 		return nil, errors.New("it is no PredictionLog with a predict_log and its request; Predict alone is served")
 	}
-	return request, nil
+	_, request, err = ReadRequest(request)
+	return request, err
 }
 
 // message is a field that is a message. Serialized messages one after the other are their merge, which is what
 // protobuf makes of a field that is there more than once.
 func message(of []byte, number protowire.Number) ([]byte, error) {
 	var found []byte
-	for len(of) > 0 {
-		field, kind, tag := protowire.ConsumeTag(of)
-		if tag < 0 {
-			return nil, protowire.ParseError(tag)
+	err := eachField(of, func(each field) error {
+		if each.is(number) {
+			found = append(found, each.value...)
 		}
-		size := protowire.ConsumeFieldValue(field, kind, of[tag:])
-		if size < 0 {
-			return nil, protowire.ParseError(size)
-		}
-		if field == number && kind == protowire.BytesType {
-			value, _ := protowire.ConsumeBytes(of[tag:])
-			found = append(found, value...)
-		}
-		of = of[tag+size:]
-	}
-	return found, nil
+		return nil
+	})
+	return found, err
 }

@@ -19,13 +19,14 @@ func framed(data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(append(out, data...), masked(data))
 }
 
-func field(number protowire.Number, of []byte) []byte {
+func encoded(number protowire.Number, of []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), of)
 }
 
-// logged is a PredictionLog of a request; its log_metadata comes first.
-func logged(request string) []byte {
-	return append(field(1, []byte("\x12\x02\x08\x01")), field(predictLog, field(predictRequest, []byte(request)))...)
+// logged is a PredictionLog of a request with an output_filter; its log_metadata comes first.
+func logged(filter string) []byte {
+	request := encoded(3, []byte(filter))
+	return append(encoded(1, []byte("\x12\x02\x08\x01")), encoded(predictLog, encoded(predictRequest, request))...)
 }
 
 func warmed(t *testing.T, file []byte) ([]string, error) {
@@ -38,8 +39,8 @@ func warmed(t *testing.T, file []byte) ([]string, error) {
 	}
 	var requests []string
 	_, err := warmUp(context.Background(), directory, func(request []byte) ([]byte, error) {
-		requests = append(requests, string(request))
-		if string(request) == "bad" {
+		requests = append(requests, string(request[2:]))
+		if string(request[2:]) == "bad" {
 			return nil, errors.New("it is bad")
 		}
 		return nil, nil
@@ -82,7 +83,7 @@ func TestWarmUpFilesThatAreWrongAreRefused(t *testing.T) {
 		{huge, "a record has 1099511627776 bytes"},
 		{framed(logged("bad")), "record 1: it is bad"},
 		{framed([]byte("\xff")), "record 1: "},
-		{framed(field(2, []byte("x"))), "Predict alone is served"},
+		{framed(encoded(2, []byte("x"))), "Predict alone is served"},
 		{bytes.Repeat(good, mostWarmUpRecords+1), "more than 1000"},
 	} {
 		if _, err := warmed(t, each.file); err == nil || !strings.Contains(err.Error(), each.says) {
