@@ -95,7 +95,7 @@ func (m *model) load(ctx context.Context, of candidate) {
 	if err != nil {
 		m.failures[of.number] = m.failures[of.number].again(m.shared.now(), of.identity)
 		m.log.Error("a version cannot be loaded; what is served stays", "version", of.number, "path", of.path,
-			"again", m.failures[of.number].until.Sub(m.shared.now()).String(), "error", err)
+			"again_in_seconds", pause(m.failures[of.number].count).Seconds(), "error", err)
 		m.set(of.number, StateEnd, err)
 		return
 	}

@@ -1,5 +1,18 @@
 // Package processor runs models by libafo_processor.so, which it opens with TensorFlow's libraries when the server
 // starts.
+//
+// Threads. A call runs on the thread of its goroutine, on a stack of C, and with enable_inline_execute the whole
+// request is computed there: Go has as many such threads as there are calls at once, which the limit of concurrent
+// requests bounds. A call cannot be interrupted. TensorFlow's own threads are unknown to Go and never call it.
+//
+// Signals, as observed with TensorFlow 2.21 under load:
+//   - TensorFlow handles none, so Go's handlers stay. SIGTERM and SIGINT reach the server whichever thread the kernel
+//     picks, TensorFlow's as well; Go sets SA_ONSTACK and SA_RESTART, so that what C waits for goes on.
+//   - SIGURG, by which Go preempts goroutines, does no harm: hundreds a second, sent from outside to a server that
+//     answers and swaps versions, failed no request.
+//   - SIGSEGV within a call ends the process with Go's trace, which names the call, and status 2; with
+//     GOTRACEBACK=crash by SIGABRT, which leaves a core where the limits allow one. On a thread of TensorFlow the process
+//     dies by SIGSEGV itself: a core, and no trace. Never does it go on.
 package processor
 
 /*

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	pb "afo/model_server/internal/tfserving"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+// TestMain is the server itself where a test started this binary for one.
+func TestMain(m *testing.M) {
+	if os.Getenv("AFO_TEST_SERVER") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// started is a server with the fake processor, in a process of its own.
+type started struct {
+	t         *testing.T
+	directory string
+	process   *exec.Cmd
+	lines     *bufio.Scanner
+	said      strings.Builder
+}
+
+func begin(t *testing.T, change func(map[string]any)) *started {
+	t.Helper()
+	s := &started{t: t, directory: t.TempDir()}
+	empty := s.write("empty.c", "")
+	s.compile("libafo_processor.so", "internal/processor/testdata/fake.c")
+	s.compile("libtensorflow_framework.so.2", empty)
+	s.compile("libtensorflow_cc.so.2", empty)
+	settings := map[string]any{
+		"models":    []any{map[string]any{"name": "ctr", "base_path": filepath.Join(s.directory, "ctr")}},
+		"processor": map[string]any{"library": filepath.Join(s.directory, "libafo_processor.so"), "tensorflow": s.directory},
+		"grpc":      map[string]any{"address": "127.0.0.1:0"}, "rest": map[string]any{"address": "127.0.0.1:0"},
+		"poll_seconds": 0.01,
+	}
+	if change != nil {
+		change(settings)
+	}
+	text, err := json.Marshal(settings)
+	s.must(err)
+	s.process = exec.Command(os.Args[0], "--config", s.write("config.json", string(text)))
+	s.process.Env = append(os.Environ(), "AFO_TEST_SERVER=1")
+	output, err := s.process.StderrPipe()
+	s.must(err)
+	s.must(s.process.Start())
+	t.Cleanup(func() { _ = s.process.Process.Kill() })
+	s.lines = bufio.NewScanner(output)
+	return s
+}
+
+func (s *started) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *started) write(name, text string) string {
+	s.t.Helper()
+	path := filepath.Join(s.directory, name)
+	s.must(os.MkdirAll(filepath.Dir(path), 0o700))
+	s.must(os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func (s *started) compile(name, source string) {
+	s.t.Helper()
+	if output, err := exec.Command("gcc", "-shared", "-fPIC", "-o", filepath.Join(s.directory, name), source).CombinedOutput(); err != nil {
+		s.t.Fatalf("%v: %s", err, output)
+	}
+}
+
+// says waits for a line of the log and returns what the pattern's group matches in it.
+func (s *started) says(pattern string) string {
+	s.t.Helper()
+	wanted := regexp.MustCompile(pattern)
+	for s.lines.Scan() {
+		s.said.WriteString(s.lines.Text() + "\n")
+		if found := wanted.FindStringSubmatch(s.lines.Text()); found != nil {
+			return found[len(found)-1]
+		}
+	}
+	s.t.Fatalf("it ended without saying %s:\n%s", pattern, s.said.String())
+	return ""
+}
+
+// ends waits for the end of the process, and returns its status.
+func (s *started) ends() int {
+	for s.lines.Scan() {
+		s.said.WriteString(s.lines.Text() + "\n")
+	}
+	var exited *exec.ExitError
+	if err := s.process.Wait(); errors.As(err, &exited) {
+		return exited.ExitCode()
+	}
+	return 0
+}
+
+func (s *started) connected(address string) *grpc.ClientConn {
+	s.t.Helper()
+	to, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	s.must(err)
+	s.t.Cleanup(func() { _ = to.Close() })
+	return to
+}
+
+func (s *started) got(url string) (int, string) {
+	s.t.Helper()
+	response, err := http.Get(url)
+	s.must(err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	s.must(err)
+	return response.StatusCode, string(body)
+}
+
+const (
+	grpcLine = `serving gRPC on (127\.0\.0\.1:\d+)`
+	restLine = `serving REST on (127\.0\.0\.1:\d+)`
+)
+
+func TestAServerStartsServesAndEndsOnceItsRequestsAre(t *testing.T) {
+	s := begin(t, nil)
+	to := s.connected(s.says(grpcLine))
+	url := "http://" + s.says(restLine)
+	if code, body := s.got(url + "/readyz"); code != 503 || !strings.Contains(body, "no version is available of ctr") {
+		t.Error(code, body)
+	}
+	if code, body := s.got(url + "/healthz"); code != 200 || body != "ok\n" {
+		t.Error(code, body)
+	}
+	s.write("ctr/3/assets.extra/x", "")
+	s.write("ctr/3/saved_model.pb", "x")
+	s.says("serving a version.*version=3 step=0 seconds=")
+	if code, body := s.got(url + "/readyz"); code != 200 || body != "ready\n" {
+		t.Error(code, body)
+	}
+	health, err := healthpb.NewHealthClient(to).Check(context.Background(), &healthpb.HealthCheckRequest{Service: "ctr"})
+	if err != nil || health.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Error(health, err)
+	}
+	for _, path := range []string{"/metrics", "/monitoring/prometheus/metrics"} {
+		if code, body := s.got(url + path); code != 200 || !strings.Contains(body, `afo_serving_model_version{model="ctr",state="AVAILABLE",version="3"} 1`) {
+			t.Error(code, body)
+		}
+	}
+	answered := make(chan error)
+	go func() { answered <- sleep(to) }()
+	s.until(func() bool {
+		_, body := s.got(url + "/metrics")
+		return strings.Contains(body, `afo_serving_requests_in_flight{api="grpc"} 1`)
+	})
+	s.must(s.process.Process.Signal(syscall.SIGTERM))
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	if code := s.ends(); code != 0 {
+		t.Errorf("%d: %s", code, s.said.String())
+	}
+}
+
+// sleep asks for an answer that takes a while. The fake gives the request back, which is read as a response.
+func sleep(to *grpc.ClientConn) error {
+	request := &pb.PredictRequest{ModelSpec: &pb.ModelSpec{Name: "ctr"}, OutputFilter: []string{"sleep"}}
+	_, err := pb.NewPredictionServiceClient(to).Predict(context.Background(), request)
+	// It is no response, which the client finds out when the answer is there.
+	if status.Code(err) == codes.Internal && strings.Contains(err.Error(), "unmarshal") {
+		return nil
+	}
+	return err
+}
+
+func (s *started) until(is func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatal("it did not come to that")
+		}
+	}
+}
+
+func TestASecondSignalEndsAtOnce(t *testing.T) {
+	s := begin(t, func(settings map[string]any) { settings["drain_seconds"] = 3600 })
+	to, url := s.connected(s.says(grpcLine)), "http://"+s.says(restLine)
+	s.write("ctr/1/saved_model.pb", "x")
+	s.says("serving a version")
+	// A stream of health holds a graceful end up.
+	watch, err := healthpb.NewHealthClient(to).Watch(context.Background(), &healthpb.HealthCheckRequest{})
+	s.must(err)
+	if first, err := watch.Recv(); err != nil || first.Status != healthpb.HealthCheckResponse_SERVING {
+		t.Error(first, err)
+	}
+	if code, _ := s.got(url + "/readyz"); code != 200 {
+		t.Error(code)
+	}
+	s.must(s.process.Process.Signal(syscall.SIGINT))
+	if next, err := watch.Recv(); err != nil || next.Status != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Error(next, err)
+	}
+	s.must(s.process.Process.Signal(syscall.SIGTERM))
+	if code := s.ends(); code != 1 || !strings.Contains(s.said.String(), "stopping at once") {
+		t.Errorf("%d: %s", code, s.said.String())
+	}
+}
+
+func TestWhatDoesNotStartSaysWhy(t *testing.T) {
+	for says, change := range map[string]func(map[string]any){
+		"unknown field":               func(settings map[string]any) { settings["model"] = 1 },
+		"processor.tensorflow is /no": func(settings map[string]any) { settings["processor"].(map[string]any)["tensorflow"] = "/no" },
+		"where nothing can listen":    func(settings map[string]any) { settings["grpc"] = map[string]any{"address": "192.0.2.1:1"} },
+		"poll_seconds is 0":           func(settings map[string]any) { settings["poll_seconds"] = 0 },
+		`base_path is \"m\"`: func(settings map[string]any) {
+			settings["models"] = []any{map[string]any{"name": "m", "base_path": "m"}}
+		},
+	} {
+		s := begin(t, change)
+		if code := s.ends(); code != 1 || !strings.Contains(s.said.String(), says) {
+			t.Errorf("%s: %d: %s", says, code, s.said.String())
+		}
+	}
+	if err := run(nil, nil); err == nil || !strings.Contains(err.Error(), "--config is missing") {
+		t.Error(err)
+	}
+	if err := run(nil, []string{"--config", "/nowhere/x"}); err == nil || !strings.Contains(err.Error(), "/nowhere/x") {
+		t.Error(err)
+	}
+}
