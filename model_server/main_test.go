@@ -141,7 +141,7 @@ const (
 	restLine = `serving REST on (127\.0\.0\.1:\d+)`
 )
 
-func TestAServerStartsServesAndEndsOnceItsRequestsAre(t *testing.T) {
+func TestAServerStartsServesAndEnds(t *testing.T) {
 	s := begin(t, nil)
 	to := s.connected(s.says(grpcLine))
 	url := "http://" + s.says(restLine)
@@ -166,12 +166,14 @@ func TestAServerStartsServesAndEndsOnceItsRequestsAre(t *testing.T) {
 			t.Error(code, body)
 		}
 	}
-	answered := make(chan error)
-	go func() { answered <- sleep(to) }()
-	s.until(func() bool {
-		_, body := s.got(url + "/metrics")
-		return strings.Contains(body, `afo_serving_requests_in_flight{api="grpc"} 1`)
-	})
+	s.must(s.process.Process.Signal(syscall.SIGTERM))
+	if code := s.ends(); code != 0 {
+		t.Errorf("%d: %s", code, s.said.String())
+	}
+}
+
+func TestARequestUnderWayIsAnsweredBeforeTheEnd(t *testing.T) {
+	s, answered := busy(t, 3600)
 	s.must(s.process.Process.Signal(syscall.SIGTERM))
 	if err := <-answered; err != nil {
 		t.Error(err)
@@ -201,27 +203,40 @@ func (s *started) until(is func() bool) {
 	}
 }
 
-func TestASecondSignalEndsAtOnce(t *testing.T) {
-	s := begin(t, func(settings map[string]any) { settings["drain_seconds"] = 3600 })
+// busy is a server that computes an answer for a while yet.
+func busy(t *testing.T, drainSeconds float64) (s *started, answered chan error) {
+	t.Helper()
+	s = begin(t, func(settings map[string]any) { settings["drain_seconds"] = drainSeconds })
 	to, url := s.connected(s.says(grpcLine)), "http://"+s.says(restLine)
 	s.write("ctr/1/saved_model.pb", "x")
 	s.says("serving a version")
-	// A stream of health holds a graceful end up.
-	watch, err := healthpb.NewHealthClient(to).Watch(context.Background(), &healthpb.HealthCheckRequest{})
-	s.must(err)
-	if first, err := watch.Recv(); err != nil || first.Status != healthpb.HealthCheckResponse_SERVING {
-		t.Error(first, err)
-	}
-	if code, _ := s.got(url + "/readyz"); code != 200 {
-		t.Error(code)
-	}
+	answered = make(chan error, 1)
+	go func() { answered <- sleep(to) }()
+	s.until(func() bool {
+		_, body := s.got(url + "/metrics")
+		return strings.Contains(body, `afo_serving_requests_in_flight{api="grpc"} 1`)
+	})
+	return s, answered
+}
+
+func TestASecondSignalEndsAtOnce(t *testing.T) {
+	s, _ := busy(t, 3600)
 	s.must(s.process.Process.Signal(syscall.SIGINT))
-	if next, err := watch.Recv(); err != nil || next.Status != healthpb.HealthCheckResponse_NOT_SERVING {
-		t.Error(next, err)
-	}
+	s.says("stopping once the requests")
 	s.must(s.process.Process.Signal(syscall.SIGTERM))
 	if code := s.ends(); code != 1 || !strings.Contains(s.said.String(), "stopping at once") {
 		t.Errorf("%d: %s", code, s.said.String())
+	}
+}
+
+func TestRequestsAreCutOffWhenTheTimeForThemIsOver(t *testing.T) {
+	s, answered := busy(t, 0.01)
+	s.must(s.process.Process.Signal(syscall.SIGTERM))
+	if code := s.ends(); code != 0 || !strings.Contains(s.said.String(), "requests by gRPC are cut off") {
+		t.Errorf("%d: %s", code, s.said.String())
+	}
+	if err := <-answered; status.Code(err) != codes.Unavailable {
+		t.Error(err)
 	}
 }
 

@@ -1,26 +1,33 @@
 package grpcapi
 
 import (
+	"context"
 	"slices"
 	"sync"
 
 	"afo/model_server/internal/models"
 
-	"google.golang.org/grpc/health"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 )
 
-// Health answers grpc.health.v1: "" is whether the server is ready, a model's name whether it has a version.
+// Health answers grpc.health.v1: "" is whether the server is ready, a model's name whether it has a version. Unlike
+// grpc's own, it ends the streams of those who watch when the server stops: each would hold up its graceful end.
 type Health struct {
-	server *health.Server
-	mutex  sync.Mutex
+	healthpb.UnimplementedHealthServer
+
+	mutex   sync.Mutex
+	serving map[string]bool
+	// changed is closed, and another one takes its place, when something has changed.
+	changed chan struct{}
+	stopped bool
 }
 
 // NewHealth says that nothing is served yet.
 func NewHealth() *Health {
-	h := &Health{server: health.NewServer()}
-	h.server.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
-	return h
+	return &Health{serving: map[string]bool{"": false}, changed: make(chan struct{})}
 }
 
 // Update is called after each change of what the predictor tells. One at a time, so that an older state never comes
@@ -28,21 +35,75 @@ func NewHealth() *Health {
 func (h *Health) Update(predictor models.Predictor) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	for _, name := range predictor.Names() {
-		h.set(name, available(predictor, name))
+	if h.stopped {
+		return
 	}
-	h.set("", predictor.Ready())
+	for _, name := range predictor.Names() {
+		h.serving[name] = available(predictor, name)
+	}
+	h.serving[""] = predictor.Ready()
+	h.tell()
 }
 
 // Stop makes everything NOT_SERVING, for good.
-func (h *Health) Stop() { h.server.Shutdown() }
-
-func (h *Health) set(name string, serving bool) {
-	to := healthpb.HealthCheckResponse_NOT_SERVING
-	if serving {
-		to = healthpb.HealthCheckResponse_SERVING
+func (h *Health) Stop() {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.stopped = true
+	for name := range h.serving {
+		h.serving[name] = false
 	}
-	h.server.SetServingStatus(name, to)
+	h.tell()
+}
+
+func (h *Health) tell() {
+	close(h.changed)
+	h.changed = make(chan struct{})
+}
+
+// of is the status of a service; whoever wants to know the next one waits for changed, unless all has ended.
+func (h *Health) of(service string) (is healthpb.HealthCheckResponse_ServingStatus, changed <-chan struct{}, stopped bool) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	serving, known := h.serving[service]
+	is = healthpb.HealthCheckResponse_NOT_SERVING
+	if !known {
+		is = healthpb.HealthCheckResponse_SERVICE_UNKNOWN
+	} else if serving {
+		is = healthpb.HealthCheckResponse_SERVING
+	}
+	return is, h.changed, h.stopped
+}
+
+// Check tells the status of a service.
+func (h *Health) Check(_ context.Context, request *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	is, _, _ := h.of(request.GetService())
+	if is == healthpb.HealthCheckResponse_SERVICE_UNKNOWN {
+		return nil, status.Errorf(codes.NotFound, "there is no model %.80q", request.GetService())
+	}
+	return &healthpb.HealthCheckResponse{Status: is}, nil
+}
+
+// Watch tells the status of a service, and each other one that it gets.
+func (h *Health) Watch(request *healthpb.HealthCheckRequest, stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
+	told := healthpb.HealthCheckResponse_UNKNOWN
+	for {
+		is, changed, stopped := h.of(request.GetService())
+		if is != told {
+			if err := stream.Send(&healthpb.HealthCheckResponse{Status: is}); err != nil {
+				return err
+			}
+			told = is
+		}
+		if stopped {
+			return status.Error(codes.Unavailable, "the server is stopping")
+		}
+		select {
+		case <-changed:
+		case <-stream.Context().Done():
+			return status.FromContextError(stream.Context().Err()).Err()
+		}
+	}
 }
 
 func available(predictor models.Predictor, name string) bool {

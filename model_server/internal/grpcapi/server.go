@@ -59,6 +59,6 @@ func NewServer(options Options) *grpc.Server {
 	server.RegisterService(predictionService(), &prediction{predictor: options.Predictor})
 	pb.RegisterSessionServiceServer(server, sessions{})
 	pb.RegisterModelServiceServer(server, &modelService{predictor: options.Predictor})
-	healthpb.RegisterHealthServer(server, options.Health.server)
+	healthpb.RegisterHealthServer(server, options.Health)
 	return server
 }

@@ -277,12 +277,33 @@ func TestHealthFollowsThePredictor(t *testing.T) {
 	s.health.Update(s.fake)
 	is("", healthpb.HealthCheckResponse_SERVING)
 	is("ctr", healthpb.HealthCheckResponse_SERVING)
+	watch, err := client.Watch(context.Background(), &healthpb.HealthCheckRequest{Service: "ctr"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unknown, err := client.Watch(context.Background(), &healthpb.HealthCheckRequest{Service: "cvr"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(watch grpc.ServerStreamingClient[healthpb.HealthCheckResponse], expected healthpb.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		if response, err := watch.Recv(); err != nil || response.Status != expected {
+			t.Error(response, err)
+		}
+	}
+	next(watch, healthpb.HealthCheckResponse_SERVING)
+	next(unknown, healthpb.HealthCheckResponse_SERVICE_UNKNOWN)
 	s.health.Stop()
+	next(watch, healthpb.HealthCheckResponse_NOT_SERVING)
+	for _, each := range []grpc.ServerStreamingClient[healthpb.HealthCheckResponse]{watch, unknown} {
+		_, err := each.Recv()
+		fails(t, err, codes.Unavailable, "the server is stopping")
+	}
 	s.health.Update(s.fake)
 	is("", healthpb.HealthCheckResponse_NOT_SERVING)
 	is("ctr", healthpb.HealthCheckResponse_NOT_SERVING)
-	_, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{Service: "cvr"})
-	fails(t, err, codes.NotFound, "")
+	_, err = client.Check(context.Background(), &healthpb.HealthCheckRequest{Service: "cvr"})
+	fails(t, err, codes.NotFound, `no model "cvr"`)
 }
 
 func TestWhoIsNotKnownIsRefusedButMayAskForHealth(t *testing.T) {

@@ -7,7 +7,8 @@
 //
 // Signals, as observed with TensorFlow 2.21 under load:
 //   - TensorFlow handles none, so Go's handlers stay. SIGTERM and SIGINT reach the server whichever thread the kernel
-//     picks, TensorFlow's as well; Go sets SA_ONSTACK and SA_RESTART, so that what C waits for goes on.
+//     picks, TensorFlow's as well; Go sets SA_ONSTACK and SA_RESTART, so that what C waits for goes on
+//     (but for sleeps, which no request has).
 //   - SIGURG, by which Go preempts goroutines, does no harm: hundreds a second, sent from outside to a server that
 //     answers and swaps versions, failed no request.
 //   - SIGSEGV within a call ends the process with Go's trace, which names the call, and status 2; with

@@ -2,13 +2,19 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
 static int Give(int status, const char* text, int size, void** data, int* out) {
   *data = malloc(size + 1);
   memcpy(*data, text, size);
   *out = size;
   return status;
+}
+
+// A signal ends a sleep, and Go has many.
+static void Sleep(void) {
+  struct timespec left = {0, 500000000};
+  while (nanosleep(&left, &left) != 0) continue;
 }
 
 void* initialize(const char* entry, const char* config, int* state) {
@@ -25,7 +31,7 @@ int process(void* model, const void* input, int size, void** data, int* out) {
   if (size == 1 && *(const char*)input == '5') return Give(500, "bad model", 9, data, out);
   if (size == 1 && *(const char*)input == '0') return 500;
   if (size == 1 && *(const char*)input == 'S') *(volatile int*)8 = 1;
-  if (memmem(input, size, "sleep", 5)) usleep(500000);
+  if (memmem(input, size, "sleep", 5)) Sleep();
   return input == NULL ? Give(400, "no request", 10, data, out) : Give(200, input, size, data, out);
 }
 
