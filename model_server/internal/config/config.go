@@ -112,6 +112,9 @@ func Parse(text []byte) (*Config, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("something follows the JSON object; remove it")
 	}
+	if err := checkKeys(text); err != nil {
+		return nil, err
+	}
 	config.fill()
 	if err := config.check(); err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ func TestWhatIsLeftOutHasDefaults(t *testing.T) {
 
 func TestEverythingCanBeSet(t *testing.T) {
 	config, err := Parse([]byte(`{"models": [{"name": "ctr", "base_path": "/m", "versions": {"specific": [3, 4]},
-	 "version_labels": {"stable": 3}}],
+	 "version_labels": {"Stable": 3}}],
 	 "processor": {"library": "/l.so", "tensorflow": "/tf", "intra_op_parallelism_threads": 1,
 	  "inter_op_parallelism_threads": 2, "enable_inline_execute": false},
 	 "grpc": {"address": "127.0.0.1:8500"}, "rest": {"address": "[::1]:8501"},
@@ -48,6 +48,9 @@ func TestEverythingCanBeSet(t *testing.T) {
 func TestWhatIsWrongIsSaid(t *testing.T) {
 	for _, each := range []struct{ old, new, says string }{
 		{`"models"`, `"modles"`, `unknown field "modles"`},
+		{`"models"`, `"Models"`, `unknown field "Models"`},
+		{`"grpc"`, `"poll_seconds": 2, "poll_seconds": 3, "grpc"`, `"poll_seconds" is there twice`},
+		{`"/m/ctr"`, `"/m", "version_labels": {"a": 1, "a": 2}`, `"a" is there twice`},
 		{`{"address": "127.0.0.1:0"}}`, `{"address": "127.0.0.1:0"}} x`, "something follows"},
 		{`"name": "ctr"`, `"name": "a/b"`, `models[0]: name is "a/b"`},
 		{`"/m/ctr"`, `"m"`, `base_path is "m"`},

@@ -62,6 +62,7 @@ func (i *interceptor) intercept(ctx context.Context, request any, info *grpc.Una
 			i.Log.Error("a request met an error of the server", "method", info.FullMethod, "error", wrong, "stack", string(debug.Stack()))
 			response, err = nil, status.Error(codes.Internal, "an error of the server, which its log tells")
 		}
+		err = brief(err)
 		i.end(entry, counted, response, err)
 	}()
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, entryKey{}, entry), i.Deadline)
@@ -80,6 +81,19 @@ func refused(err error) error {
 		return err
 	}
 	return status.Error(codes.Unauthenticated, err.Error())
+}
+
+// mostMessageBytes is what clients take: an error's message is in a header, where some have room for 8 KiB in all, and
+// a byte takes up to three there.
+const mostMessageBytes = 2000
+
+// brief is the error with a message that clients take.
+func brief(err error) error {
+	found := status.Convert(err)
+	if len(found.Message()) <= mostMessageBytes {
+		return err
+	}
+	return status.Error(found.Code(), strings.ToValidUTF8(found.Message()[:mostMessageBytes], "")+" …")
 }
 
 func (i *interceptor) end(entry *Entry, counted func(metrics.Request), response any, err error) {

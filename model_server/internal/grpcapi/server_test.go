@@ -37,6 +37,9 @@ func (f *fake) Predict(ctx context.Context, spec models.Spec, request []byte) ([
 	if spec.Name == "panic" {
 		panic("at the disco")
 	}
+	if spec.Name == "long" {
+		return nil, 0, status.Error(codes.InvalidArgument, strings.Repeat("ü", 50_000))
+	}
 	if spec.Name != "ctr" {
 		return nil, 0, status.Error(codes.NotFound, "there is no such model; models: ctr")
 	}
@@ -179,6 +182,8 @@ func TestWhatIsWrongWithARequestIsAStatus(t *testing.T) {
 	}
 	_, err = client.Predict(context.Background(), asked(&pb.ModelSpec{Name: "panic"}))
 	fails(t, err, codes.Internal, "an error of the server")
+	_, err = client.Predict(context.Background(), asked(&pb.ModelSpec{Name: "long"}))
+	fails(t, err, codes.InvalidArgument, strings.Repeat("ü", mostMessageBytes/2)+" …")
 	_, err = client.Predict(context.Background(), asked(&pb.ModelSpec{Name: "ctr", SignatureName: strings.Repeat("x", 1<<20)}))
 	fails(t, err, codes.ResourceExhausted, "larger than max")
 	err = s.to.Invoke(context.Background(), pb.PredictionService_Predict_FullMethodName, rawResponse{[]byte{0xff}}, &pb.PredictResponse{}, grpc.ForceCodecV2(newCodec()))

@@ -22,7 +22,7 @@ type Spec struct {
 type Predictor interface {
 	// Predict answers a serialized PredictRequest with a serialized PredictResponse, computed by the version returned.
 	Predict(ctx context.Context, spec Spec, request []byte) (response []byte, version int64, err error)
-	// Signatures are those of the version that Predict would choose.
+	// Signatures are those of the version that Predict would choose. They are everybody's: nobody changes them.
 	Signatures(spec Spec) (signatures map[string]Signature, version int64, err error)
 	// Status tells the state of one version, or of all for version 0, the newest first.
 	Status(name string, version int64) ([]VersionStatus, error)
