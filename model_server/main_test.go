@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,8 +32,33 @@ func TestMain(m *testing.M) {
 	if os.Getenv("AFO_TEST_SERVER") != "" {
 		main()
 	}
-	os.Exit(m.Run())
+	directory, err := os.MkdirTemp("", "afo-model-server-")
+	if err != nil {
+		panic(err)
+	}
+	libraries = directory
+	code := m.Run()
+	_ = os.RemoveAll(directory)
+	os.Exit(code)
 }
+
+// libraries is where the fake processor is, and empty libraries in TensorFlow's place.
+var libraries string
+
+var compiled = sync.OnceValue(func() error {
+	empty := filepath.Join(libraries, "empty.c")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		return err
+	}
+	for name, source := range map[string]string{
+		"libafo_processor.so": "internal/processor/testdata/fake.c", "libtensorflow_framework.so.2": empty, "libtensorflow_cc.so.2": empty,
+	} {
+		if output, err := exec.Command("gcc", "-shared", "-fPIC", "-o", filepath.Join(libraries, name), source).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, output)
+		}
+	}
+	return nil
+})
 
 // started is a server with the fake processor, in a process of its own.
 type started struct {
@@ -45,13 +72,10 @@ type started struct {
 func begin(t *testing.T, change func(map[string]any)) *started {
 	t.Helper()
 	s := &started{t: t, directory: t.TempDir()}
-	empty := s.write("empty.c", "")
-	s.compile("libafo_processor.so", "internal/processor/testdata/fake.c")
-	s.compile("libtensorflow_framework.so.2", empty)
-	s.compile("libtensorflow_cc.so.2", empty)
+	s.must(compiled())
 	settings := map[string]any{
 		"models":    []any{map[string]any{"name": "ctr", "base_path": filepath.Join(s.directory, "ctr")}},
-		"processor": map[string]any{"library": filepath.Join(s.directory, "libafo_processor.so"), "tensorflow": s.directory},
+		"processor": map[string]any{"library": filepath.Join(libraries, "libafo_processor.so"), "tensorflow": libraries},
 		"grpc":      map[string]any{"address": "127.0.0.1:0"}, "rest": map[string]any{"address": "127.0.0.1:0"},
 		"poll_seconds": 0.01,
 	}
@@ -83,13 +107,6 @@ func (s *started) write(name, text string) string {
 	s.must(os.MkdirAll(filepath.Dir(path), 0o700))
 	s.must(os.WriteFile(path, []byte(text), 0o600))
 	return path
-}
-
-func (s *started) compile(name, source string) {
-	s.t.Helper()
-	if output, err := exec.Command("gcc", "-shared", "-fPIC", "-o", filepath.Join(s.directory, name), source).CombinedOutput(); err != nil {
-		s.t.Fatalf("%v: %s", err, output)
-	}
 }
 
 // says waits for a line of the log and returns what the pattern's group matches in it.
