@@ -1,7 +1,7 @@
 // Command afo_model_server serves exported models by TensorFlow Serving's gRPC and REST APIs.
 //
 // It computes with libafo_processor.so, which it opens when it starts. SIGTERM and SIGINT end it once the requests
-// under way are answered; a second one ends it at once.
+// under way are answered; a second one ends it at once. SIGHUP begins a new file of the access log.
 package main
 
 import (
@@ -47,6 +47,9 @@ func run(log *slog.Logger, arguments []string) error {
 	if err != nil {
 		return err
 	}
+	rotated := make(chan os.Signal, 1)
+	signal.Notify(rotated, syscall.SIGHUP)
+	go server.access.log.ReopenOn(rotated)
 	failed := server.start()
 	select {
 	case err := <-failed:

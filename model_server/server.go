@@ -23,6 +23,7 @@ import (
 // server is the models and the two listeners in front of them; one of the listeners may be absent.
 type server struct {
 	log      *slog.Logger
+	access   access
 	registry *models.Registry
 	health   *grpcapi.Health
 
@@ -34,11 +35,11 @@ type server struct {
 
 // newServer binds the addresses, so that one that is taken is an error before any model is loaded.
 func newServer(log *slog.Logger, settings *config.Config, library *processor.Library) (*server, error) {
-	access, err := newAccess(settings)
+	access, err := newAccess(log, settings)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{log: log, health: grpcapi.NewHealth()}
+	s := &server{log: log, access: access, health: grpcapi.NewHealth()}
 	var names []string
 	for _, each := range settings.Models {
 		names = append(names, each.Name)
@@ -60,7 +61,7 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 		RequestBytes: settings.Limits.RequestBytes, Deadline: settings.Limits.Deadline(),
 		Credentials: access.credentials, Authenticate: access.authenticate, LogAccess: access.logGRPC,
 	})
-	s.http = newHTTPServer(log, newHandler(settings, s.registry, counted, access), settings.Limits.Deadline())
+	s.http = newHTTPServer(log, access.guarded(newHandler(settings, s.registry, counted, access)), settings.Limits.Deadline())
 	if access.tls != nil && s.httpListen != nil {
 		s.httpListen = tls.NewListener(s.httpListen, access.tls)
 	}
@@ -108,7 +109,7 @@ func (s *server) start() <-chan error {
 	return failed
 }
 
-// lastWords is for closing models whose requests have ended, where the time for draining is over.
+// lastWords is for closing models and the access log once requests have ended, where the time for draining is over.
 const lastWords = time.Second
 
 // stop is not ready from now on, answers what is under way until the context ends, and cuts off the rest.
@@ -128,6 +129,9 @@ func (s *server) stop(ctx context.Context) {
 	defer cancel()
 	if err := s.registry.Close(last); err != nil {
 		s.log.Warn("a model is left as it is: it is being loaded, or computes still", "error", err)
+	}
+	if err := s.access.log.Close(last); err != nil {
+		s.log.Warn("the last lines of the access log are not written", "error", err)
 	}
 }
 

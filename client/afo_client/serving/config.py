@@ -16,15 +16,17 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]*):(\d{1,5})")
 #: Of protobuf, whose messages have sizes of 32 bits.
 _MOST_MIB = 2047
+#: A day, as the server has it.
+_MOST_SECONDS = 86400
 _MOST_REQUESTS = 65536
 Threads = Annotated[int, Meta(ge=0, le=1024)]
 Version = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
-def check_positive(key: str, value: float) -> None:
-    """Raises ValueError for a time that is none."""
-    if not value > 0:
-        raise ValueError(f"`{key}` is {value}; allowed: more than 0")
+def check_time(key: str, seconds: float, least: float) -> None:
+    """Raises ValueError for a time that a server cannot have."""
+    if not least <= seconds <= _MOST_SECONDS:
+        raise ValueError(f"`{key}` is {seconds} s; allowed: {least} s to 1d")
 
 
 class Latest(Section, frozen=True):
@@ -103,7 +105,7 @@ class Limits(Section, frozen=True):
     def __post_init__(self) -> None:
         if self.request_size > _MOST_MIB:
             raise ValueError(f"`request_size` is {self.request_size} MiB; a message of gRPC has {_MOST_MIB} at most")
-        check_positive("request_timeout", self.request_timeout)
+        check_time("request_timeout", self.request_timeout, 0.001)
 
 
 class ProcessorOptions(Section, frozen=True):
@@ -144,7 +146,8 @@ class ServingConfig(Section, frozen=True):
     access_log: Annotated[str, Meta(description="File of one JSON object a request; `-`: standard output.")] = ""
 
     def __post_init__(self) -> None:
-        check_positive("file_system_poll_wait", self.file_system_poll_wait)
+        check_time("file_system_poll_wait", self.file_system_poll_wait, 0.01)
+        check_time("drain_timeout", self.drain_timeout, 0)
         names = [model.name for model in self.models]
         for name in names:
             if names.count(name) > 1:
