@@ -7,62 +7,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afo.data.example import encode
-from afo.data.io.tfrecord import read_records
 from afo.errors import AfoError, SpecError, Unsupported
 from afo.serving import Processor
-from checkpoint_chain import CheckpointChain
+from incremental_versions import ExportedVersions
 from processor_build import require_processor
-from trained_model import KEYS, RECORDS, TrainedModel
+from trained_model import KEYS
 
 pytestmark = pytest.mark.tensorflow
 
 
-class Trained:
-    """A model whose checkpoints are written one after the other, and their versions."""
-
-    def __init__(self, directory: Path) -> None:
-        self.model = TrainedModel(directory, directory / "schema.yaml", "hashed")
-        self.chain = CheckpointChain(directory / "checkpoints", self.model.parts.model)
-        self.base_path, self._scratch = directory / "ctr", directory / "scratch"
-        self._records = list(read_records(str(self.model.records)))
-
-    def export(self, manifest: str, **options: Any) -> Any:
-        from afo.checkpoint.restore import CheckpointReader
-        from afo.train.incremental_export import Versions, export_version
-
-        tables = options.pop("tables", "native")
-        with CheckpointReader(manifest, self._scratch) as reader:
-            versions = Versions(str(self.base_path), **options)
-            return export_version(self.model.parts, reader, versions, self._scratch, "float32", tables)
-
-    def scores_of_checkpoint(self, manifest: str) -> Any:
-        import tensorflow as tf
-
-        from afo.checkpoint.restore import CheckpointReader
-
-        features = self.model.parts.parser(tf.constant([encode(record) for record in RECORDS])).features
-        with CheckpointReader(manifest, self._scratch) as reader:
-            return self.model.parts.model.local(reader).probabilities(features).numpy()[:, 0]
-
-    def scores(self, served: Processor) -> Any:
-        return served.predict({"examples": self._records})["probabilities"]
-
-
 @pytest.fixture
-def trained(tmp_path: Path) -> Trained:
+def trained(tmp_path: Path) -> ExportedVersions:
     require_processor()
-    return Trained(tmp_path)
+    return ExportedVersions(tmp_path)
 
 
-def test_each_version_answers_as_its_checkpoint_and_old_ones_go(trained: Trained) -> None:
+def scores(trained: ExportedVersions, served: Processor) -> Any:
+    return served.predict({"examples": trained.records})["probabilities"]
+
+
+def test_each_version_answers_as_its_checkpoint_and_old_ones_go(trained: ExportedVersions) -> None:
     random = np.random.default_rng(3)
     written, opened, expected = [], [], []
     for number in range(5):
         rows = {int(key): float(random.normal()) for key in random.integers(0, KEYS, 12)}
         removed = [key for key in map(int, random.integers(0, KEYS, 4)) if number and key not in rows]
         manifest = trained.chain.save(rows, sorted(set(removed)))
-        written.append(trained.export(manifest, full_every=4, keep=2))
+        written.append(trained.write(manifest, full_every=4, keep=2))
         opened.append(Processor(written[-1].url))
         expected.append(trained.scores_of_checkpoint(manifest))
     numbers = [version.number for version in written]
@@ -71,18 +42,18 @@ def test_each_version_answers_as_its_checkpoint_and_old_ones_go(trained: Trained
     # The newest two, and what the first of them needs.
     assert sorted(int(path.name) for path in trained.base_path.iterdir()) == [numbers[0], *numbers[2:]]
     for served, scores in zip(opened, expected, strict=True):
-        np.testing.assert_allclose(trained.scores(served), scores, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(scores(trained, served), scores, rtol=0, atol=1e-6)
         served.close()
     assert len({scores.tobytes() for scores in expected}) == 5
     with Processor(written[3].url) as again:
-        np.testing.assert_allclose(trained.scores(again), expected[3], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(scores(trained, again), expected[3], rtol=0, atol=1e-6)
 
 
-def test_a_version_without_its_parent_or_on_another_one_is_not_served(trained: Trained) -> None:
-    whole = trained.export(trained.chain.save({1: 1.0, 2: 2.0}))
-    changes = trained.export(trained.chain.save({1: 3.0}))
+def test_a_version_without_its_parent_or_on_another_one_is_not_served(trained: ExportedVersions) -> None:
+    whole = trained.write(trained.chain.save({1: 1.0, 2: 2.0}))
+    changes = trained.write(trained.chain.save({1: 3.0}))
     assert changes.exported.parent == whole.number
-    other = trained.export(trained.chain.save({1: 1.0, 5: 2.0}, whole=True))
+    other = trained.write(trained.chain.save({1: 1.0, 5: 2.0}, whole=True))
     aside = Path(whole.url).with_name("aside")
     Path(whole.url).rename(aside)
     parent = rf"{whole.url}/assets/table-\d+.rows"
@@ -96,29 +67,29 @@ def test_a_version_without_its_parent_or_on_another_one_is_not_served(trained: T
     Processor(changes.url).close()
 
 
-def test_where_the_checkpoint_goes_back_to_no_version_the_next_one_is_whole(trained: Trained) -> None:
-    assert trained.export(trained.chain.save({1: 1.0})).exported.parent is None
+def test_where_the_checkpoint_goes_back_to_no_version_the_next_one_is_whole(trained: ExportedVersions) -> None:
+    assert trained.write(trained.chain.save({1: 1.0})).exported.parent is None
     # As after the loss of a parameter server.
-    assert trained.export(trained.chain.save({1: 2.0}, whole=True)).exported.parent is None
+    assert trained.write(trained.chain.save({1: 2.0}, whole=True)).exported.parent is None
     # The changes since then have no base that was exported.
     trained.chain.save({2: 2.0}, whole=True)
-    assert trained.export(trained.chain.save({3: 2.0})).exported.parent is None
+    assert trained.write(trained.chain.save({3: 2.0})).exported.parent is None
 
 
-def test_what_has_no_changes_is_refused_and_nothing_is_written(trained: Trained) -> None:
+def test_what_has_no_changes_is_refused_and_nothing_is_written(trained: ExportedVersions) -> None:
     with pytest.raises(Unsupported, match="frozen tables have no changes"):
-        trained.export(trained.chain.save({1: 1.0}), tables="frozen")
+        trained.write(trained.chain.save({1: 1.0}), tables="frozen")
     assert not trained.base_path.exists()
 
 
 def test_a_writer_that_is_late_leaves_the_version_that_is_there(
-    trained: Trained, monkeypatch: pytest.MonkeyPatch
+    trained: ExportedVersions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from afo.trainable.served import export_versions
 
-    first = trained.export(trained.chain.save({1: 1.0}))
+    first = trained.write(trained.chain.save({1: 1.0}))
     monkeypatch.setattr(export_versions, "next_number", lambda _versions: first.number)
     before = Path(first.url, "assets", "table-0.rows").read_bytes()
     with pytest.raises(AfoError, match=rf"{first.number}.*not empty"):
-        trained.export(trained.chain.save({1: 2.0}))
+        trained.write(trained.chain.save({1: 2.0}))
     assert Path(first.url, "assets", "table-0.rows").read_bytes() == before
