@@ -35,13 +35,15 @@ $(INSTALLED): pyproject.toml conf/constraints.txt afo/ops/build_hook.py $(NATIVE
 MODEL_SERVER := afo/serving/afo_model_server
 $(MODEL_SERVER): $(INSTALLED) $(shell find model_server -type f) .ci/build-model-server
 	.ci/build-model-server $(VENV) $@
+	# Its own client, for tests; TensorFlow itself is there under another name.
+	$(PIP_INSTALL) --no-deps tensorflow-serving-api
 
 install: $(INSTALLED) ## Install afo and its tools into .venv
 
 demo: $(INSTALLED) ## Train Wide & Deep on synthetic clicks with real processes on this machine
 	$(BIN)/afo demo --dir build/demo
 
-model-server: $(MODEL_SERVER) ## Build the server that `afo serve` starts
+model-server: $(MODEL_SERVER) ## Build the server that `afo serve` starts, with Go and a C compiler that pip installs
 
 test: $(INSTALLED) $(MODEL_SERVER) ## Run the tests but the slow ones, on a real Hadoop too; installs what they need; twenty minutes
 	.ci/system-packages $(TESTED_WITH)

@@ -13,7 +13,7 @@ from afo_client.cli.options import examples
 from afo_client.jobs.ref import find_job
 from afo_client.jobs.summary import places
 from afo_client.serving import model_server
-from afo_client.serving.config import GRPC_PORT, LOOPBACK, REST_PORT, Endpoint, ModelConfig, ServingConfig
+from afo_client.serving.serving_config import GRPC_PORT, LOOPBACK, REST_PORT, Endpoint, ModelConfig, ServingConfig
 from afo_client.submission.submitted import submitted_config
 
 _PORT = click.IntRange(0, 65535)

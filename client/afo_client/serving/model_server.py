@@ -8,7 +8,7 @@ import msgspec
 
 from afo.errors import Unsupported
 from afo.serving import processor_library
-from afo_client.serving.config import ModelConfig, ServingConfig
+from afo_client.serving.serving_config import ModelConfig, ServingConfig
 
 NAME = "afo_model_server"
 _MIB = 1 << 20
