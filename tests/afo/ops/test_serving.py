@@ -52,7 +52,8 @@ def write_without_blocks(path: Path, rows: Rows, absent: float) -> None:
 
 def mapped_bytes(path: Path) -> int:
     """Of this file, in this process."""
-    ranges = [line.split()[0].split("-") for line in open("/proc/self/maps") if line.endswith(f"{path}\n")]
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    ranges = [line.split()[0].split("-") for line in lines if line.endswith(f" {path}")]
     return sum(int(end, 16) - int(begin, 16) for begin, end in ranges)
 
 
@@ -206,11 +207,25 @@ def test_a_damaged_place_of_a_large_table_is_an_error_of_what_needs_it(
     tf.raw_ops.DestroyResourceOp(resource=handle)
 
 
+@pytest.mark.parametrize("stays_mapped", [False, True])
+def test_a_saved_model_loads_its_tables_as_it_was_saved(tmp_path: Path, stays_mapped: bool) -> None:
+    rows, module = some(100, 3), tf.Module()
+    module.table = NativeTable(rows, 0.5, "float32", tmp_path / "files", looks_up=False, stays_mapped=stays_mapped)
+    module.lookup = tf.function(module.table.lookup, input_signature=[tf.TensorSpec([None], tf.int64)])
+    tf.saved_model.save(module, f"{tmp_path}/saved")
+    [file] = (tmp_path / "saved" / "assets").iterdir()
+    assert file.name.endswith(".rows")
+    loaded = tf.saved_model.load(f"{tmp_path}/saved")
+    np.testing.assert_array_equal(loaded.lookup(rows.keys), rows.weights)
+    # A small table is in memory unless it is to stay where it is.
+    assert (mapped_bytes(file) > 0) == stays_mapped
+
+
 def test_rows_that_change_on_their_way_become_no_table(ops: Any, tmp_path: Path) -> None:
     path, rows = tmp_path / "rows", some(10, 2)
     write_file(path, rows, 0.0, "float32")
     content = path.read_bytes()[:4096]
-    seal = dict(type=0, dim=2)
+    seal = {"type": 0, "dim": 2}
     with pytest.raises(tf.errors.DataLossError, match="its rows are not those that were written"):
         ops.afo_seal_served_table(str(path), 10, 0.0, 1, **seal)
     assert path.read_bytes()[:4096] == content

@@ -125,9 +125,9 @@ def test_a_file_that_is_not_what_was_written_is_an_error(tmp_path: Path, monkeyp
     table = FileTable(merged(rows, tmp_path), 0.0, "float32")
     write = file_table.write_rows
 
-    def written_in_part(file: Any, *rest: Any) -> None:
-        write(file, *rest)
-        file.truncate(700)
+    def written_in_part(file: Any, *rest: Any, **options: Any) -> None:
+        write(file, *rest, **options)
+        file.truncate(7000)
 
     monkeypatch.setattr(file_table, "write_rows", written_in_part)
     with pytest.raises(DataError, match=f"what this process wrote into {tmp_path} is damaged; run it again: .* bytes"):
