@@ -81,7 +81,7 @@ void ServeBlocks(const std::string& file) {
   if (!wrong.empty()) return;
   const ReadAt read = [&file](std::uint64_t offset, char* to, std::size_t size) {
     Require(offset + size <= file.size());
-    std::memcpy(to, file.data() + offset, size);
+    std::copy_n(file.data() + offset, size, to);
     return std::string();
   };
   static_cast<void>(ServedFile(layout.header, kBlockBytes, read).Build(layout));
@@ -114,7 +114,7 @@ void ServeFile(const std::uint8_t* data, std::size_t size) {
   std::memcpy(&checksum, file.data() + file.size() - kServedTrailerBytes, sizeof(checksum));
   ServedFile in_file(header, kServedHeaderBytes, [&file](std::uint64_t offset, char* to, std::size_t size) {
     Require(offset + size <= file.size());
-    std::memcpy(to, file.data() + offset, size);
+    std::copy_n(file.data() + offset, size, to);
     return std::string();
   });
   const std::string found = table.Build(checksum);

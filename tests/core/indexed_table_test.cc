@@ -87,7 +87,7 @@ Scratch Written(const std::vector<std::int64_t>& keys, std::uint32_t window = 1u
 ReadAt ReaderOf(const std::string& file) {
   return [&file](std::uint64_t offset, char* to, std::size_t size) -> std::string {
     if (offset + size > file.size()) return "it was cut off";
-    std::memcpy(to, file.data() + offset, size);
+    std::copy_n(file.data() + offset, size, to);
     return "";
   };
 }
