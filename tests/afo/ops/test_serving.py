@@ -225,15 +225,15 @@ def test_rows_that_change_on_their_way_become_no_table(ops: Any, tmp_path: Path)
     path, rows = tmp_path / "rows", some(10, 2)
     write_file(path, rows, 0.0, "float32")
     content = path.read_bytes()[:4096]
-    seal = {"type": 0, "dim": 2}
+    seal, whole = {"type": 0, "dim": 2}, tf.constant(0, tf.uint64)
     with pytest.raises(tf.errors.DataLossError, match="its rows are not those that were written"):
-        ops.afo_seal_served_table(str(path), 10, 0.0, 1, **seal)
+        ops.afo_seal_served_table(str(path), 10, 0.0, 1, 0, whole, "", **seal)
     assert path.read_bytes()[:4096] == content
-    assert int(ops.afo_seal_served_table(f"{tmp_path}/none", 10, 0.0, 1, **seal)) == 2  # ENOENT
+    assert int(ops.afo_seal_served_table(f"{tmp_path}/none", 10, 0.0, 1, 0, whole, "", **seal)) == 2  # ENOENT
     with pytest.raises(tf.errors.InvalidArgumentError, match="no table can be written: it has rows of an unknown type"):
-        ops.afo_seal_served_table(str(path), 10, 0.0, 1, type=7, dim=2)
+        ops.afo_seal_served_table(str(path), 10, 0.0, 1, 0, whole, "", type=7, dim=2)
     with pytest.raises(tf.errors.InvalidArgumentError, match="fewer than 0 rows"):
-        ops.afo_seal_served_table(str(path), -1, 0.0, 1, **seal)
+        ops.afo_seal_served_table(str(path), -1, 0.0, 1, 0, whole, "", **seal)
 
 
 def test_a_file_that_is_cut_off_while_it_is_looked_up_is_an_error(ops: Any, tmp_path: Path) -> None:

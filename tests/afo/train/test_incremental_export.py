@@ -22,7 +22,7 @@ def trained(tmp_path: Path) -> ExportedVersions:
     return ExportedVersions(tmp_path)
 
 
-def scores(trained: ExportedVersions, served: Processor) -> Any:
+def answers(trained: ExportedVersions, served: Processor) -> Any:
     return served.predict({"examples": trained.records})["probabilities"]
 
 
@@ -42,11 +42,11 @@ def test_each_version_answers_as_its_checkpoint_and_old_ones_go(trained: Exporte
     # The newest two, and what the first of them needs.
     assert sorted(int(path.name) for path in trained.base_path.iterdir()) == [numbers[0], *numbers[2:]]
     for served, scores in zip(opened, expected, strict=True):
-        np.testing.assert_allclose(scores(trained, served), scores, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(answers(trained, served), scores, rtol=0, atol=1e-6)
         served.close()
     assert len({scores.tobytes() for scores in expected}) == 5
     with Processor(written[3].url) as again:
-        np.testing.assert_allclose(scores(trained, again), expected[3], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(answers(trained, again), expected[3], rtol=0, atol=1e-6)
 
 
 def test_a_version_without_its_parent_or_on_another_one_is_not_served(trained: ExportedVersions) -> None:
