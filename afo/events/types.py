@@ -239,6 +239,19 @@ class CheckpointWritten(Event, frozen=True):
     servers: tuple[ServerPart, ...] = ()
 
 
+class VersionExported(Event, frozen=True):
+    """A version of the model was written while the job trains. `parent`: the one whose changes it has, None: it is
+    whole; `seconds`: from the start of its export on."""
+
+    task: TaskId
+    version: int
+    parent: int | None
+    step: int
+    manifest: str
+    bytes: int
+    seconds: float
+
+
 class Evaluated(Event, frozen=True):
     """Metrics of a checkpoint."""
 
@@ -459,6 +472,7 @@ AnyEvent = (
     | BadRecordsExceeded
     | CheckpointBegun
     | CheckpointWritten
+    | VersionExported
     | Evaluated
     | StoppedEarly
     | ExportDecided

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from afo.formats.units import Bound
-from afo.job.section import Section
+from afo.formats.units import Bound, Duration
+from afo.job.section import PositiveInt, Section
 from afo.job.training import METRICS, check_ranking
 
 #: How the weights of embedding tables lie in a SavedModel.
@@ -16,8 +16,12 @@ TableKind = Literal["frozen", "native", "mapped"]
 TABLE_KINDS: tuple[TableKind, ...] = ("frozen", "native", "mapped")
 
 
+#: A served table has so many files on top of each other at most (kMostLayers of afo/ops/serving).
+MOST_FULL_EVERY = 64
+
+
 class Export(Section, frozen=True):
-    """Where the SavedModel goes when training ends."""
+    """Where the SavedModel goes, and when."""
 
     dir: Annotated[
         str,
@@ -41,6 +45,20 @@ class Export(Section, frozen=True):
              "operations, which are several times faster and which the server must load (`native`; `mapped`: processes "
              "of a machine share their memory, at some of the speed; export.md)."),
     ] = "frozen"  # fmt: skip
+    every: Annotated[
+        Duration | None,
+        Meta(description="`dir` gets numbered versions: one so often while the job trains, of its newest checkpoint "
+             "that passes `require`, and one at its end. Left out: one model, at the end."),
+    ] = None  # fmt: skip
+    deltas: Annotated[
+        bool,
+        Meta(description="A version holds what changed since another one, where it can (export.md). For native and "
+             "mapped tables, and `checkpoint.full_every` above 1."),
+    ] = False  # fmt: skip
+    full_every: Annotated[
+        int, Meta(ge=1, le=MOST_FULL_EVERY, description="With `deltas`: one in so many versions is whole.")
+    ] = 16
+    keep: Annotated[PositiveInt, Meta(description="Versions that stay, beside those that they need.")] = 10
     require: Annotated[
         dict[str, str],
         Meta(description="The quality gate: a bound for each metric, e.g. `auc: '>=0.74'`, `calibration: 0.9..1.1`, "
@@ -48,6 +66,10 @@ class Export(Section, frozen=True):
     ] = field(default_factory=dict)  # fmt: skip
 
     def __post_init__(self) -> None:
+        if self.deltas and self.every is None:
+            raise ValueError("`deltas` is for versions; say how often one is written with `every`, e.g. `every: 30s`")
+        if self.deltas and self.tables == "frozen":
+            raise ValueError("`deltas` is not for frozen tables; write `tables: native` or `tables: mapped`")
         check_ranking(self.metric)
         allowed = (*METRICS, "auc_drop", "coverage_drop")
         for name, text in self.require.items():

@@ -87,7 +87,8 @@ class OfflineResult(Struct, frozen=True, kw_only=True):
     trial: Trial | None = None
     #: Whether hash tables went through files, since they might not have fitted into `OfflineTask.memory`.
     in_files: bool = False
-    #: What an export of versions wrote, and whose changes that has.
+    #: What an export of versions wrote, whose changes that has, and how much it is.
     version: int | None = None
     parent: int | None = None
+    bytes: int = 0
     error: tuple[str, str] | None = None

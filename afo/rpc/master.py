@@ -64,6 +64,10 @@ class Master:
         """The chief wrote a manifest; the reply says which older ones must stay."""
         return cast(m.CheckpointReply, self._client.call("ReportCheckpoint", report))
 
+    def report_version(self, report: m.VersionReport) -> None:
+        """The chief exported a version of the model."""
+        self._client.call("ReportVersion", report)
+
     def export(self, request: m.ExportRequest) -> m.ExportReply:
         """The chief has trained to the end: what may it export?"""
         return cast(m.ExportReply, self._client.call("Export", request))

@@ -342,6 +342,19 @@ class CheckpointReport(Message, frozen=True):
     servers: tuple[ServerPart, ...] = ()
 
 
+class VersionReport(Message, frozen=True):
+    """The chief: a version of the model was exported. `parent`: the one whose changes it has, None: it is whole."""
+
+    task: TaskId
+    generation: int
+    version: int
+    parent: int | None
+    step: int
+    manifest: str
+    bytes: int
+    seconds: float
+
+
 class CheckpointReply(Message, frozen=True):
     """Manifests that the chief must not delete, however many newer ones there are."""
 

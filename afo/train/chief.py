@@ -17,7 +17,9 @@ from afo.rpc import messages as m
 from afo.state.parameters import Parameters
 from afo.state.position import list_positions
 from afo.train.export import export, select_manifest
+from afo.train.incremental_export import Versions, export_version
 from afo.train.initial_values import begin
+from afo.train.periodic_export import PeriodicExport, versions_between
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
 
@@ -47,6 +49,7 @@ class Chief:
         #: Step of the last checkpoint that was there for the evaluator.
         self._eval_step = 0
         self._save_wanted = False
+        self._exports = PeriodicExport(setup)
         # `afo checkpoint now`, by way of the Child.
         signal.signal(signal.SIGUSR1, self._want_save)
 
@@ -92,8 +95,9 @@ class Chief:
         if self.is_save_due(progress.step):
             self._save_wanted = False
             _, report = self._write(progress, final=False)
-            self._remove_old(self._tell(report))
+            self._remove_old((*self._tell(report), *self._exports.protected))
             self._saved_at = time.monotonic()
+        self._exports.look()
 
     def _is_to_be_evaluated(self, step: int) -> bool:
         return self._eval_every is not None and self._eval_every.is_passed(self._eval_step, step)
@@ -106,18 +110,27 @@ class Chief:
         """
         if progress.step:
             self._summarise(progress, time.monotonic() - self._summarised_at)
+        self._exports.close()
         url, report = self._write(progress, final=True)
         setup = self._setup
         self._tell(report)
         progress = structs.replace(progress, step=report.step)
         exported = select_manifest(setup, url, progress)
         setup.progress.report(progress, now=True)
-        with CheckpointReader(exported, setup.work_dir, setup.memory) as reader:
-            wanted = setup.job.export
-            export(setup, reader, setup.task.export_url, setup.work_dir, wanted.rows, wanted.tables)
-        LOG.info("exported %s to %s", exported, setup.task.export_url)
+        place = self._export(exported)
+        LOG.info("exported %s to %s", exported, place)
         self._remove_old((exported,))
         return report.step
+
+    def _export(self, manifest: str) -> str:
+        """Write the model, or its last version; returns where it is."""
+        setup, wanted, url = self._setup, self._setup.job.export, self._setup.task.export_url
+        with CheckpointReader(manifest, setup.work_dir, setup.memory) as reader:
+            if wanted.every is None:
+                export(setup, reader, url, setup.work_dir, wanted.rows, wanted.tables)
+                return url
+            versions = Versions(url, versions_between(wanted), wanted.keep)
+            return export_version(setup, reader, versions, setup.work_dir, wanted.rows, wanted.tables).version.url
 
     def _tell(self, report: m.CheckpointReport) -> tuple[str, ...]:
         """Report a checkpoint; returns the manifests that must stay."""

@@ -17,8 +17,8 @@ from afo import storage
 from afo.checkpoint.restore import CheckpointReader
 from afo.embedding.merged_rows import MergedRows
 from afo.embedding.saved_tables import Rows
-from afo.errors import DataError, NotFound, Unsupported
-from afo.job import RowType, TableKind
+from afo.errors import AlreadyExists, DataError, NotFound, Unsupported
+from afo.job import Export, RowType, TableKind
 from afo.logs.task_log import LOG, one_line
 from afo.train.export import describe, save_model, upload
 from afo.train.setup import JobParts
@@ -35,20 +35,29 @@ class Versions(NamedTuple):
     """Where versions go, and how many of which kind stay there."""
 
     base_path: str
-    full_every: int = export_versions.FULL_EVERY
-    keep: int = 10
+    full_every: int = Export().full_every
+    keep: int = Export().keep
+
+
+class Written(NamedTuple):
+    """A version that was written, and its bytes."""
+
+    version: Version
+    bytes: int
 
 
 def export_version(
     parts: JobParts, reader: CheckpointReader, versions: Versions, scratch: Path, rows: RowType, tables: TableKind
-) -> Version:
+) -> Written:
     """Write the next version of a checkpoint's model, with changes alone where one is there that they can be of, and
     remove old ones.
 
     Raises Unsupported for tables that have no changes, AlreadyExists where another writer was first, and as `export`.
     """
-    if tables == "frozen":
+    if tables == "frozen" and versions.full_every > 1:
         raise Unsupported("frozen tables have no changes; write versions with `tables: native` or `tables: mapped`")
+    if storage.exists(storage.join(versions.base_path, "saved_model.pb")):
+        raise AlreadyExists(f"{versions.base_path} is a SavedModel; versions need a directory of their own")
     there = export_versions.list_versions(versions.base_path)
     number = export_versions.next_number(there)
     about = describe(parts, reader, rows, tables)
@@ -60,11 +69,12 @@ def export_version(
         with _ChangesReader(reader.url, scratch / "changes", parent) as changes:
             local = save_model(parts, changes, scratch, about)
     url = storage.join(versions.base_path, str(number))
+    size = sum(path.stat().st_size for path in local.rglob("*") if path.is_file())
     # Renamed onto nothing: another writer's version of this number stays.
     storage.rename(upload(local, url), url)
     for gone in export_versions.remove_old(versions.base_path, versions.keep):
         LOG.info("removed version %d of %s", gone, versions.base_path)
-    return Version(number, url, about)
+    return Written(Version(number, url, about), size)
 
 
 def _parent(there: list[Version], reader: CheckpointReader, full_every: int, rows: RowType) -> Version | None:

@@ -35,7 +35,7 @@ class ExportedVersions:
 
         with CheckpointReader(manifest, self._scratch) as reader:
             versions = Versions(str(self.base_path), **options)
-            return export_version(self.model.parts, reader, versions, self._scratch, "float32", tables)
+            return export_version(self.model.parts, reader, versions, self._scratch, "float32", tables).version
 
     def export(self, rows: Mapping[int, float], removed: Sequence[int] = ()) -> Answered:
         """The next checkpoint, and its version."""

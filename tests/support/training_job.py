@@ -55,6 +55,7 @@ class MiniMaster:
     leases: dict[int, tuple[str, int]] = field(default_factory=dict)
     begun: set[tuple[int, int]] = field(default_factory=set)
     checkpoints: list[m.CheckpointReport] = field(default_factory=list)
+    versions: list[m.VersionReport] = field(default_factory=list)
     evals: list[m.EvalReport] = field(default_factory=list)
     readies: list[m.ReadyReport] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -120,6 +121,10 @@ class MiniMaster:
         self.checkpoints.append(report)
         return m.CheckpointReply()
 
+    def report_version(self, report: m.VersionReport) -> m.Empty:
+        self.versions.append(report)
+        return m.Empty()
+
     def report_eval(self, report: m.EvalReport) -> m.Empty:
         self.evals.append(report)
         return m.Empty()
@@ -150,6 +155,7 @@ class JobRun:
                 "Ready": master.is_ready,
                 "ReportReady": master.report_ready,
                 "ReportSaving": master.report_saving,
+                "ReportVersion": master.report_version,
                 "ReportCheckpoint": master.report_checkpoint,
                 "ReportEval": master.report_eval,
             },

@@ -67,4 +67,7 @@ def _export(parts: JobParts, reader: CheckpointReader, task: OfflineTask) -> Off
         return OfflineResult(in_files=reader.is_large)
     versions = Versions(task.output, task.full_every, task.keep)
     written = export_version(parts, reader, versions, scratch, task.rows, task.tables)
-    return OfflineResult(in_files=reader.is_large, version=written.number, parent=written.exported.parent)
+    return OfflineResult(
+        in_files=reader.is_large, version=written.version.number, parent=written.version.exported.parent,
+        bytes=written.bytes,
+    )  # fmt: skip

@@ -5,6 +5,7 @@
 A version with changes needs the one that it names, and that one's; `remove_old` leaves them.
 """
 
+import re
 import time
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -14,8 +15,9 @@ from afo.errors import NotFound
 from afo.trainable.served import export_info
 from afo.trainable.served.export_info import Exported
 
-#: One in so many versions is whole. A served table has this many files on top of each other at most (kMostLayers).
-FULL_EVERY, MOST_FULL_EVERY = 16, 64
+#: Leftovers of writers that were killed are removed when they are as old, in seconds.
+_ABANDONED_S = 86400
+_HIDDEN = re.compile(r"\.(\d{1,18})\.[^/]*\.tmp")
 
 
 class Version(NamedTuple):
@@ -87,6 +89,10 @@ def remove_old(base_path: str, keep: int) -> list[int]:
     gone = [version for version in versions if version.number not in needed]
     for version in gone:
         storage.delete(version.url, recursive=True)
+    for entry in storage.list_dir(base_path):
+        hidden = _HIDDEN.fullmatch(storage.name(entry.url))
+        if hidden and int(hidden[1]) < time.time() - _ABANDONED_S:
+            storage.delete(entry.url, recursive=True)
     return [version.number for version in gone]
 
 

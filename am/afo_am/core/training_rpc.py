@@ -149,6 +149,18 @@ class TrainingRpc:
         state = self._context.state
         return m.CheckpointReply(protected=state.evaluations.list_protected(state.checkpoint_steps))
 
+    def report_version(self, report: m.VersionReport) -> m.Empty:
+        """A version of the model is exported; told once, however often the message comes."""
+        task = self._chief_only(report.task, report.generation)
+        if self._context.state.exported_version != report.version:
+            self._context.record(
+                ev.VersionExported(
+                    task=task.id, version=report.version, parent=report.parent, step=report.step,
+                    manifest=report.manifest, bytes=report.bytes, seconds=report.seconds,
+                )
+            )  # fmt: skip
+        return m.Empty()
+
     def may_export(self, request: m.ExportRequest) -> m.ExportReply:
         """What the chief may export, once the evaluator has measured the final checkpoint."""
         self._chief_only(request.task, request.generation)

@@ -139,6 +139,10 @@ def _checkpoint_written(state: JobState, event: ev.CheckpointWritten, time: floa
         state.final_manifest = event.manifest
 
 
+def _version_exported(state: JobState, event: ev.VersionExported, time: float) -> None:
+    state.exported_version = event.version
+
+
 def _checkpoint_evaluated(state: JobState, event: ev.Evaluated, time: float) -> None:
     state.evaluations.take(event)
     state.tasks[event.task.role, event.task.index].repair = None
@@ -272,6 +276,7 @@ _APPLY: dict[type, _Apply] = {
     ev.BadRecordsExceeded: _bad_records_exceeded,
     ev.CheckpointBegun: _checkpoint_begun,
     ev.CheckpointWritten: _checkpoint_written,
+    ev.VersionExported: _version_exported,
     ev.Evaluated: _checkpoint_evaluated,
     ev.StoppedEarly: _note_evaluations,
     ev.ExportDecided: _note_evaluations,

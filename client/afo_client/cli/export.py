@@ -7,10 +7,10 @@ import click
 
 from afo import storage
 from afo.errors import AlreadyExists, NotFound, UsageError
-from afo.job import ROW_TYPES, TABLE_KINDS, RowType, TableKind
+from afo.job import ROW_TYPES, TABLE_KINDS, Export, RowType, TableKind
+from afo.job.export import MOST_FULL_EVERY
 from afo.protocol.offline_task import OfflineResult
 from afo.site.config import load_config
-from afo.trainable.served.export_versions import FULL_EVERY, MOST_FULL_EVERY
 from afo_client.cli.options import examples, memory_option
 from afo_client.models.offline import run, saved_model
 from afo_client.terminal.console import print_json, print_result
@@ -35,11 +35,11 @@ from afo_client.terminal.console import print_json, print_result
     "one where none is there that the checkpoint goes back to.",
 )  # fmt: skip
 @click.option(
-    "--full-every", type=click.IntRange(1, MOST_FULL_EVERY), default=FULL_EVERY, show_default=True,
+    "--full-every", type=click.IntRange(1, MOST_FULL_EVERY), default=Export().full_every, show_default=True,
     help="With --delta: one in so many versions is whole.",
 )  # fmt: skip
 @click.option(
-    "--keep", type=click.IntRange(1, 10_000), default=10, show_default=True,
+    "--keep", type=click.IntRange(1, 10_000), default=Export().keep, show_default=True,
     help="With --delta: versions to keep, beside those that they need.",
 )  # fmt: skip
 @click.option("--rows", type=click.Choice(ROW_TYPES), help="Format of embedding tables; left out: as the job says.")

@@ -1,0 +1,149 @@
+"""Versions while a job trains: which checkpoint, by a process of its own, one at a time."""
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+
+from afo.checkpoint.manifest import write_evaluation
+from afo.errors import SpecError
+from afo.formats.units import Duration
+from afo.job import Export, RoleSpec
+from afo.job_dir.lineage import Evaluation
+from afo.rpc import messages as m
+from afo.trainable.served.export_versions import list_versions
+from incremental_versions import ExportedVersions
+from training_job import wait_until
+
+pytestmark = pytest.mark.tensorflow
+
+EVERY = Export(every=Duration(0.01), deltas=True, tables="native", full_every=4, keep=5)
+
+
+class Exporting:
+    """The exporter of a chief whose checkpoints a test writes."""
+
+    def __init__(self, directory: Path, export: Export) -> None:
+        from afo.train.periodic_export import PeriodicExport
+
+        self.versions = ExportedVersions(directory)
+        self.reports: list[m.VersionReport] = []
+        job = self.versions.model.parts.job
+        job = msgspec.structs.replace(
+            job, export=export, data=msgspec.structs.replace(job.data, eval=("x",)),
+            roles={**job.roles, "evaluator": RoleSpec()},
+        )  # fmt: skip
+        task = SimpleNamespace(
+            checkpoint_url=str(directory / "checkpoints"), export_url=str(self.versions.base_path), generation=1,
+            schema_file=str(directory / "schema.yaml"),
+        )  # fmt: skip
+        setup = SimpleNamespace(
+            job=job, task=task, work_dir=directory / "work", id=m.TaskId(role="worker", index=0, attempt=0),
+            master=SimpleNamespace(report_version=self.reports.append),
+        )  # fmt: skip
+        self.exporter: Any = PeriodicExport(setup)  # type: ignore[arg-type]
+
+    def checkpoint(self, value: float, auc: float | None = None) -> str:
+        manifest = self.versions.chain.save({1: value})
+        if auc is not None:
+            write_evaluation(manifest, Evaluation(metrics={"auc": auc}, coverage={}))
+        return manifest
+
+    def reports_after(self, count: int) -> list[m.VersionReport]:
+        def are_there() -> bool:
+            self.exporter.look()
+            return len(self.reports) >= count
+
+        wait_until(are_there, f"{count} versions")
+        return self.reports
+
+
+@pytest.fixture
+def no_process_is_left() -> Any:
+    yield
+    assert [child for child in psutil.Process().children() if "afo.train.offline" in " ".join(child.cmdline())] == []
+
+
+@pytest.mark.usefixtures("no_process_is_left")
+def test_each_newer_checkpoint_becomes_a_version_until_the_job_ends(tmp_path: Path) -> None:
+    exporting = Exporting(tmp_path, EVERY)
+    exporting.exporter.look()
+    assert exporting.exporter.protected == ()  # there is no checkpoint yet
+    first = exporting.checkpoint(1.0)
+    [report] = exporting.reports_after(1)
+    assert (report.manifest, report.parent, report.step) == (first, None, 10)
+    for _ in range(3):
+        time.sleep(0.02)
+        exporting.exporter.look()
+    assert exporting.exporter.protected == ()  # it is exported already
+    second = exporting.checkpoint(2.0)
+    exporting.exporter._next = 0.0
+    exporting.exporter.look()
+    assert exporting.exporter.protected == (second,)
+    report = exporting.reports_after(2)[1]
+    assert (report.manifest, report.parent) == (second, exporting.reports[0].version)
+    assert report.bytes > 0
+    assert [each.number for each in list_versions(str(exporting.versions.base_path))] == [
+        each.version for each in exporting.reports
+    ]
+    exporting.checkpoint(3.0)
+    exporting.exporter._next = 0.0
+    exporting.exporter.look()
+    exporting.exporter.close()
+    assert len(exporting.reports) == 2
+    assert not (tmp_path / "work" / "periodic-export").exists()
+
+
+def test_a_checkpoint_that_was_not_measured_or_is_not_good_enough_is_no_version(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="afo")
+    exporting = Exporting(tmp_path, msgspec.structs.replace(EVERY, require={"auc": ">=0.7"}))
+    choose = exporting.exporter._choose
+    good = exporting.checkpoint(1.0, auc=0.71)
+    exporting.checkpoint(2.0)  # the evaluator is not there yet
+    assert choose().url == good
+    exporting.checkpoint(3.0, auc=0.69)
+    for _ in range(2):
+        assert choose().url == good
+    assert caplog.text.count("is not exported: auc 0.69 is not within >=0.7") == 1
+    better = exporting.checkpoint(4.0, auc=0.7)
+    assert choose().url == better
+
+
+def test_an_export_that_fails_is_said_and_the_next_one_is_tried(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exporting = Exporting(tmp_path, EVERY)
+    exporting.checkpoint(1.0)
+    exporting.versions.base_path.write_text("in the way")
+
+    def is_said() -> bool:
+        exporting.exporter.look()
+        return "could not be exported" in caplog.text
+
+    with caplog.at_level("WARNING", logger="afo"):
+        wait_until(is_said, "the failure")
+    exporting.exporter.close()
+    exporting.versions.base_path.unlink()
+    assert exporting.reports_after(1)[0].step == 10
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"deltas": True, "tables": "native"}, "say how often one is written with `every`"),
+        ({"deltas": True, "every": "30s"}, "`deltas` is not for frozen tables"),
+        ({"every": "30s", "full_every": 65}, "`full_every`|<= 64|65"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(keys: dict[str, Any], words: str) -> None:
+    from afo.formats.yaml_file import convert
+    from afo.formats.yaml_tree import Document
+
+    with pytest.raises(SpecError, match=words):
+        convert(Document("job.yaml", keys), Export)
