@@ -4,9 +4,10 @@ import itertools
 import math
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
-from afo.errors import ProtocolError
+from afo.errors import PermissionDenied, ProtocolError
 from afo.events import event_log
 from afo.events import types as ev
 from afo.formats.units import Duration
@@ -308,3 +309,18 @@ def test_samples_are_close_together_at_first(make_cluster: Make) -> None:
     gaps = [later - sooner for sooner, later in itertools.pairwise(times)][:-1]
     assert min(gaps) < 5
     assert max(gaps) <= 31
+
+
+def test_a_version_is_told_of_once_and_by_the_chief_alone(make_cluster: Make) -> None:
+    cluster = make_cluster()
+    for _ in range(6):
+        cluster.turn()
+    chief, other = (child.id for child in cluster.live("worker")[:2])
+    report = m.VersionReport(
+        task=chief, generation=1, version=1764403200, parent=None, step=7, manifest="m", bytes=100, seconds=2.5
+    )
+    for _ in range(2):
+        cluster.tell(report)
+    assert [event.step for event, *_ in cluster.log if isinstance(event, ev.VersionExported)] == [7]
+    with pytest.raises(PermissionDenied, match="is not the chief"):
+        cluster.tell(msgspec.structs.replace(report, task=other, version=1))
