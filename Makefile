@@ -87,9 +87,11 @@ bench: $(INSTALLED) ## Run the benchmarks and end with one table; a missed bar m
 	.ci/system-packages python native boost hadoop
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
-fuzz: ## libFuzzer on the engine's table and on readers of checkpoints, served tables, messages and TFRecord files, five minutes each
+fuzz: $(MODEL_SERVER) ## Fuzzers on the engine's table and on readers of checkpoints, served tables, messages, requests and TFRecord files, five minutes each
 	.ci/system-packages native fuzz
 	tests/core/fuzz.sh 300
+	cd model_server && for package in models:FuzzModelSpec restapi:FuzzPredictBody; do \
+	  ../$(BIN)/go test -run '^$$' -fuzz "$${package#*:}" -fuzztime 300s "./internal/$${package%:*}" || exit 1; done
 
 sim: $(INSTALLED) ## 100,000 random schedules of faults against the AM, then mutants of it; 20 to 40 minutes
 	PYTHONPATH=tests/support $(BIN)/python -m simulation --report build/sim/report.json

@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from afo.ops.library import LISTEN
-from processor_build import require_processor
+from afo_client.serving import model_server
+from processor_build import require_model_server, require_processor
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = ["afo_am", "afo_child", "afo_client", "afo_history_server"]
@@ -94,6 +95,13 @@ def processor(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What servers link with."""
     require_processor()
     return extracted(wheel, "/libafo_processor.", tmp_path_factory.mktemp("processor"))
+
+
+@pytest.fixture(scope="module")
+def server(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `afo serve` starts."""
+    require_model_server()
+    return extracted(wheel, f"/{model_server.NAME}", tmp_path_factory.mktemp("server"))
 
 
 def extracted(wheel: Path, part: str, folder: Path) -> Path:
@@ -195,6 +203,15 @@ def test_the_libraries_want_no_newer_system_than_tensorflow(which: str, request:
         if version > max(theirs[family])
     }
     assert not newer, "name an older version, or bring the function along, in afo/ops/old_systems.*"
+
+
+def test_the_model_server_runs_on_an_old_system_and_is_a_program(wheel: Path, server: Path) -> None:
+    versions = wanted(server)
+    assert set(versions) == {"GLIBC"}
+    assert max(versions["GLIBC"]) <= (2, 27)
+    with zipfile.ZipFile(wheel) as packed:
+        [entry] = [entry for entry in packed.infolist() if entry.filename.endswith(model_server.NAME)]
+    assert entry.external_attr >> 16 & 0o111
 
 
 def test_what_is_preloaded_wants_nothing_but_an_old_glibc(preloaded: Path) -> None:
