@@ -1,0 +1,239 @@
+"""The model server: what it adds to a request, the memory of versions, and requests while versions change.
+
+*Latency*: 99th percentile of requests of 1 and 50 records, one at a time, by ghz over gRPC on this machine, against
+`process()` of the library in a loop; the bar is 10 % and 0.3 ms more. *Memory*: of a server with 5 versions of one
+model, each with 1 % of the rows changed, against one version. *Swaps*: one new version after the other under requests
+of two clients; none may fail, and while versions change the 99th percentile is twice that without at most.
+
+Wide & Deep of random_model.py, 20 native tables.
+"""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import psutil
+import tensorflow as tf
+from random_model import export_random_model, random_records
+from report import MISSED, publish, result
+from size import SMALLEST, sized
+
+from afo.ops.library import load
+from afo.serving import Processor
+from afo.serving.predict_messages import request_of
+
+GHZ = "github.com/bojand/ghz/cmd/ghz@v0.93.0"
+KEYS, REQUESTS, SWAPS = sized(400_000, 2_000), sized(10_000, 50), sized(200, 3)
+VERSIONS, CHANGED = 5, 0.01
+_ADDRESS = re.compile(r'serving gRPC on (\S+)"')
+
+
+def main() -> int:
+    """0 if the claims hold."""
+    load()
+    with tempfile.TemporaryDirectory(prefix="afo-model-server-") as scratch:
+        base = Path(scratch, "ctr")
+        Path(scratch, "work").mkdir()
+        base.mkdir()
+        Path(export_random_model(Path(scratch, "work"), KEYS)).rename(base / "1")
+        # To build the load generator takes longer than all the rest of the smallest run.
+        results = [] if SMALLEST else latencies(base, install_ghz(Path(scratch)), Path(scratch))
+        results += [memory(base, Path(scratch)), *swaps(base, Path(scratch))]
+    return 0 if publish("model_server", results) else MISSED
+
+
+class Served:
+    """A server in a process of its own."""
+
+    def __init__(self, base: Path, scratch: Path, versions: int = 1) -> None:
+        config, self.log = scratch / "serving.yaml", scratch / "server.log"
+        policy = f"{{latest: {{num_versions: {versions}}}}}"
+        config.write_text(
+            f"models: [{{name: ctr, base_path: {base}, model_version_policy: {policy}}}]\n"
+            "grpc: {address: '127.0.0.1:0'}\nrest: {address: '127.0.0.1:0'}\nfile_system_poll_wait: 100ms\n"
+        )
+        words = [sys.executable, "-m", "afo_client", "serve", "--config", str(config)]
+        with self.log.open("wb") as messages:
+            self.process = subprocess.Popen(words, stdout=messages, stderr=messages)
+        self.wait_for("serving a version", versions)
+        found = _ADDRESS.search(self.log.read_text())
+        assert found is not None
+        self.address = found[1]
+
+    def wait_for(self, words: str, times: int = 1) -> None:
+        while self.log.read_text().count(words) < times:
+            assert self.process.poll() is None, self.log.read_text()
+            time.sleep(0.005)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        assert self.process.wait(60) == 0, self.log.read_text()
+
+
+def latencies(base: Path, ghz: str, scratch: Path) -> list[dict[str, object]]:
+    """Of the server against the library."""
+    results = []
+    server = Served(base, scratch)
+    with Processor(str(base / "1")) as model:
+        for count in (1, 50):
+            request = request_of({"examples": random_records(count, KEYS)})
+            bare = [percentile_of_calls(model, request) for _ in range(3)]
+            asked = [percentile_by_ghz(server, ghz, request, scratch) for _ in range(3)]
+            ours, theirs = sorted(asked)[1], sorted(bare)[1]
+            print(f"{count} records: p99 of process() {theirs:.3f} ms, by the server {ours:.3f} ms", flush=True)
+            name = f"p99 of {count} records by gRPC, against process() + 10 % + 0.3 ms"
+            results.append(result(name, ours, 1.1 * theirs + 0.3, "ms", 1.0, lower_is_better=True))
+    server.stop()
+    return results
+
+
+def percentile_of_calls(model: Processor, request: bytes) -> float:
+    """99th, ms."""
+    taken = []
+    for _ in range(REQUESTS):
+        began = time.perf_counter()
+        model.process(request)
+        taken.append(time.perf_counter() - began)
+    return 1000 * float(np.percentile(taken, 99))
+
+
+def install_ghz(scratch: Path) -> str:
+    """A load generator of others, by Go's module proxy."""
+    go = Path(sys.executable).parent / "go"
+    subprocess.run([go, "install", GHZ], env={**os.environ, "GOBIN": str(scratch), "GOFLAGS": ""}, check=True)
+    return str(scratch / "ghz")
+
+
+def percentile_by_ghz(server: Served, ghz: str, request: bytes, scratch: Path) -> float:
+    """99th of one client without a pause, ms."""
+    protos, body = scratch / "protos", scratch / "request"
+    protos.write_bytes(descriptors())
+    # model_spec { name: "ctr" }
+    body.write_bytes(b"\x0a\x05\x0a\x03ctr" + request)
+    words = [ghz, "--insecure", "--protoset", protos, "--call", "tensorflow.serving.PredictionService.Predict",
+             "--binary-file", body, "-n", REQUESTS, "-c", 1, "--format", "json", server.address]  # fmt: skip
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    assert report["statusCodeDistribution"] == {"OK": REQUESTS}, report["statusCodeDistribution"]
+    return float(next(each["latency"] for each in report["latencyDistribution"] if each["percentage"] == 99)) / 1e6
+
+
+def descriptors() -> bytes:
+    """Of TensorFlow Serving's service, and all that it uses."""
+    from google.protobuf import descriptor_pb2
+    from tensorflow_serving.apis import prediction_service_pb2
+
+    files: dict[str, Any] = {}
+
+    def add(file: Any) -> None:
+        if file.name not in files:
+            for each in file.dependencies:
+                add(each)
+            files[file.name] = descriptor_pb2.FileDescriptorProto()
+            file.CopyToProto(files[file.name])
+
+    add(prediction_service_pb2.DESCRIPTOR)
+    return descriptor_pb2.FileDescriptorSet(file=list(files.values())).SerializeToString()
+
+
+def memory(base: Path, scratch: Path) -> dict[str, object]:
+    """Of all versions, against one."""
+    taken = []
+    for versions in (1, VERSIONS):
+        while len(list(base.iterdir())) < versions:
+            add_version(base, number=len(list(base.iterdir())) + 1, parent=1)
+        server = Served(base, scratch, versions)
+        time.sleep(sized(5, 0))  # copies of tables are made behind the first answers
+        taken.append(psutil.Process(server.process.pid).memory_full_info().uss / 1e6)
+        server.stop()
+    name = f"memory of {VERSIONS} versions of one model, bar 1.3 of one"
+    return result(name, taken[1], taken[0], "MB", 1 / 1.3, lower_is_better=True)
+
+
+def add_version(base: Path, number: int, parent: int) -> None:
+    """A version whose tables have 1 % other rows than the parent's, put there as an export puts it."""
+    from afo.embedding.merged_rows import MergedRows
+    from afo.trainable.served.rows_file import HEADER_BYTES, ChangedRows, Parent, read_id, write_rows
+
+    random, made = np.random.default_rng(number), base.parent / f"making-{number}"
+    shutil.copytree(base / str(parent), made, ignore=shutil.ignore_patterns("*.rows"))
+    for table in (base / str(parent) / "assets").glob("*.rows"):
+        with table.open("rb") as file:
+            header = file.read(HEADER_BYTES)
+        rows = MergedRows(int.from_bytes(header[12:16], "little"), made)
+        records = np.zeros(int(CHANGED * KEYS), rows.record)
+        records["key"] = np.sort(random.choice(KEYS, len(records), replace=False))
+        records["order"], records["weights"] = 1, random.normal(0, 0.05, records["weights"].shape)
+        rows.add_run([records])
+        changed = ChangedRows(rows, Parent(read_id(header, str(table)), f"../../{parent}/assets/{table.name}"))
+        with (made / "assets" / table.name).open("wb") as file:
+            write_rows(file, changed, 0.0, "float32")
+    made.rename(base / str(number))
+
+
+def swaps(base: Path, scratch: Path) -> list[dict[str, object]]:
+    """Requests while one version after the other comes and goes."""
+    from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+
+    server = Served(base, scratch)
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = "ctr"
+    request.inputs["examples"].CopyFrom(tf.make_tensor_proto(np.array(random_records(50, KEYS), object)))
+    taken: list[tuple[float, float]] = []
+    failed: list[str] = []
+    over = threading.Event()
+
+    def ask() -> None:
+        with grpc.insecure_channel(server.address) as channel:
+            stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+            while not over.is_set():
+                began = time.perf_counter()
+                try:
+                    stub.Predict(request, timeout=10)
+                except grpc.RpcError as error:
+                    failed.append(str(error.code()))
+                taken.append((began, time.perf_counter() - began))
+                time.sleep(0.002)
+
+    clients = [threading.Thread(target=ask) for _ in range(2)]
+    for client in clients:
+        client.start()
+    time.sleep(sized(20, 1))
+    began = time.perf_counter()
+    newest = max(int(path.name) for path in base.iterdir())
+    for number in range(newest + 1, newest + 1 + SWAPS):
+        add_version(base, number, parent=1)
+        server.wait_for(f"version={number} ")
+        if number > newest + 2:
+            shutil.rmtree(base / str(number - 2))
+    over.set()
+    for client in clients:
+        client.join()
+    server.stop()
+    quiet, changing = (
+        [1000 * seconds for at, seconds in taken if (at >= began) == is_late] for is_late in (False, True)
+    )
+    print(f"{len(changing)} requests over {SWAPS} swaps, {len(failed)} failed {set(failed)}", flush=True)
+    return [
+        result("requests answered over the swaps", len(changing) - len(failed), len(changing), "requests", 1.0,
+               lower_is_better=False),
+        result("p99 while versions change, bar 2 of without", float(np.percentile(changing, 99)),
+               float(np.percentile(quiet, 99)), "ms", 0.5, lower_is_better=True),
+    ]  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())
