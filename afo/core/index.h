@@ -54,8 +54,8 @@ inline bool PlaceIn(Line* line, std::uint8_t tag, std::uint32_t row) {
   return true;
 }
 
-// The row of a key with this hash in an index of `count` lines; kNoRow when none. `line_at(n)` is a reference to line n,
-// `is(row)` whether the key is that of a row in it.
+// The row of a key with this hash in an index of `count` lines; kNoRow when none. `line_at(n)` is a reference to line
+// n, `is(row)` whether the key is that of a row in it.
 template <typename LineAt, typename Is>
 std::uint32_t FindRow(std::uint64_t hash, std::uint32_t count, const LineAt& line_at, const Is& is) {
   const std::uint32_t home = HomeOf(hash, count);

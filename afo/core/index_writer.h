@@ -25,10 +25,11 @@ struct OpenFile {
 
 class IndexWriter {
  public:
-  // `lines` of them from byte `at` of `file` on, whose end is behind there at most; `window`: lines in memory at a time.
+  // `lines` of them from byte `at` of `file` on, whose end is behind there at most; `window`: lines in memory at a
+  // time.
   IndexWriter(OpenFile file, std::uint64_t at, std::uint32_t lines, std::uint32_t window);
 
-  // Precondition: fewer rows than LinesFor takes into account. Returns the system's number, as `Finish` does.
+  // Precondition: `lines` were LinesFor(rows) or more. Returns the system's number, as `Finish` does.
   [[nodiscard]] int Put(std::uint64_t hash, std::uint32_t row);
   // Writes all lines, and leaves nothing behind them.
   [[nodiscard]] int Finish();

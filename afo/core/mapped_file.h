@@ -1,8 +1,8 @@
 // A local file that is only read, mapped and by its descriptor. Its pages are those of the system's cache, so processes
 // that map the same file share them.
 //
-// A page that the disk does not give, or that is cut off the file, ends the process that touches it (SIGBUS): files that
-// are mapped are replaced by others, never changed. By the descriptor it is an error.
+// A page that the disk does not give, or that is cut off the file, ends the process that touches it (SIGBUS): files
+// that are mapped are replaced by others, never changed. By the descriptor it is an error.
 #pragma once
 
 #include <cstddef>

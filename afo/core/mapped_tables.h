@@ -22,8 +22,8 @@ struct OpenedTable {
   std::string wrong;                          // '' where nothing is
 };
 
-// `layout`: of the header of `file`. `report`: told later, by another thread, what is wrong with bytes that nobody asked
-// for yet, or why the table stays in its file.
+// `layout`: of the header of `file`. `report`: told later, by another thread, what is wrong with bytes that nobody
+// asked for yet, or why the table stays in its file.
 [[nodiscard]] OpenedTable OpenTable(const std::shared_ptr<MappedFile>& file, const std::string& path,
                                     const ServedLayout& layout, Placement placement,
                                     std::function<void(const std::string&)> report);

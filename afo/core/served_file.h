@@ -1,5 +1,6 @@
-// A served table whose rows stay in their file (served_table.h and served_layout.h have its forms): each lookup reads the pieces that its keys
-// would be in. In memory is the first key of each piece alone, 1/500 of the file of rows of 16 weights.
+// A served table whose rows stay in their file (served_table.h and served_layout.h have its forms): each lookup reads
+// the pieces that its keys would be in. In memory is the first key of each piece alone, 1/500 of the file of rows of 16
+// weights.
 #pragma once
 
 #include <cstddef>

@@ -8,10 +8,10 @@
 //             | CRC-32C of the 4092 B before, 4 B
 //
 // A row is as in served_table.h, and keys rise. What lies between the header and the checksums is cut into blocks of
-// 4096 B, the zeros fill the last block of rows and of index. Lines are those of index.h: a number below `rows` is a row,
-// one behind them a removed key, so that in the changes of another table one search tells a row, a key that is gone and
-// one to ask the parent for. `parent` is its `id()`, 0 where there is none, and its path is relative to the file's
-// directory. A file without lines is read by whoever does without them (served_file.h).
+// 4096 B, the zeros fill the last block of rows and of index. Lines are those of index.h: a number below `rows` is a
+// row, one behind them a removed key, so that in the changes of another table one search tells a row, a key that is
+// gone and one to ask the parent for. `parent` is its `id()`, 0 where there is none, and its path is relative to the
+// file's directory. A file without lines is read by whoever does without them (served_file.h).
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ class Exported(Struct, frozen=True, kw_only=True):
     manifest: str
     step: int
     labels: tuple[str, ...]
-    #: How its embedding tables are kept; `native` needs afo's operations in the process that serves.
+    #: How its embedding tables are kept; `native` and `mapped` need afo's operations in the process that serves.
     rows: RowType = "float32"
     tables: TableKind = "frozen"
     lineage: Lineage | None = None
