@@ -130,7 +130,7 @@ TEST_CASE("layered_table_test: a damaged layer is an error and no answer of the 
     const std::int64_t keys[] = {1, 2};
     float found[2];
     const std::string wrong = table.Lookup(keys, 2, found);
-    CHECK(wrong.find("layer is damaged in bytes ") == 0);
+    CHECK(wrong.find("layer: it is damaged in bytes ") == 0);
   }
 }
 
