@@ -161,8 +161,24 @@ absl::StatusOr<std::vector<Tensor>> RowsOf(const std::vector<Tensor>& outputs, s
   return rows;
 }
 
+absl::Status NoMemoryForAnswer() { return absl::ResourceExhaustedError("no memory is left for an answer"); }
+
+// Of requests that cannot be one batch.
+absl::Status AnswerEach(const AskedBatch& batch, void** data, int* sizes) {
+  const auto& [requests, signature] = batch;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const absl::StatusOr<std::vector<Tensor>> outputs = signature->Predict(requests[i].inputs);
+    if (absl::IsInvalidArgument(outputs.status())) return OfBatch(i, outputs.status().message());
+    if (!outputs.ok()) return outputs.status();
+    if (GiveResponse(ResponseOf(*signature, requests[i], *outputs), {&data[i], &sizes[i]}) != kOk)
+      return NoMemoryForAnswer();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Answer(const AskedBatch& batch, void** data, int* sizes) {
   const auto& [requests, signature] = batch;
+  if (!signature->TakesBatches()) return AnswerEach(batch, data, sizes);
   const JoinedRequests joined = JoinRequests(requests);
   if (!joined.wrong.empty()) return OfBatch(joined.number, joined.wrong);
   const absl::StatusOr<std::vector<Tensor>> outputs = signature->Predict(joined.inputs);
@@ -172,8 +188,7 @@ absl::Status Answer(const AskedBatch& batch, void** data, int* sizes) {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const absl::StatusOr<std::vector<Tensor>> own = RowsOf(*outputs, first, joined.rows[i], all);
     if (!own.ok()) return own.status();
-    if (GiveResponse(ResponseOf(*signature, requests[i], *own), {&data[i], &sizes[i]}) != kOk)
-      return absl::ResourceExhaustedError("no memory is left for an answer");
+    if (GiveResponse(ResponseOf(*signature, requests[i], *own), {&data[i], &sizes[i]}) != kOk) return NoMemoryForAnswer();
     first += joined.rows[i];
   }
   return absl::OkStatus();

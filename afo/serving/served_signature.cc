@@ -41,6 +41,11 @@ absl::StatusOr<Tensor> TensorOf(const RequestTensor& from) {
 
 std::string ShapeOf(const RequestTensor& tensor) { return absl::StrCat("[", absl::StrJoin(tensor.dims, ","), "]"); }
 
+// Whether an input has as many rows as the model says, whatever the others of its request have.
+bool HasFixedRows(const ServedSignature::Parameter& input) {
+  return input.shape.dims() > 0 && input.shape.dim_size(0) >= 0;
+}
+
 absl::Status OtherRows(const RequestTensor& tensor, const RequestTensor& first) {
   return absl::InvalidArgumentError(absl::StrCat("input `", std::string(tensor.name), "` has ", tensor.dims[0],
                                                  " rows where `", std::string(first.name), "` has ", first.dims[0]));
@@ -89,6 +94,8 @@ absl::Status ServedSignature::Read(const tensorflow::SignatureDef& definition, t
   return absl::OkStatus();
 }
 
+bool ServedSignature::TakesBatches() const { return std::none_of(inputs_.begin(), inputs_.end(), HasFixedRows); }
+
 absl::StatusOr<const RequestTensor*> ServedSignature::Find(const std::vector<RequestTensor>& inputs,
                                                            const Parameter& wanted) const {
   const auto found =
@@ -128,7 +135,7 @@ absl::StatusOr<std::vector<Tensor>> ServedSignature::Predict(const std::vector<R
     const absl::StatusOr<const RequestTensor*> found = Find(inputs, wanted);
     if (!found.ok()) return found.status();
     const RequestTensor& given = **found;
-    if (!given.dims.empty()) {
+    if (!given.dims.empty() && !HasFixedRows(wanted)) {
       if (first == nullptr) first = &given;
       if (given.dims[0] != first->dims[0]) return OtherRows(given, *first);
     }

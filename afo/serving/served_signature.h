@@ -36,6 +36,9 @@ class ServedSignature {
   const std::vector<Parameter>& inputs() const { return inputs_; }
   const std::vector<Parameter>& outputs() const { return outputs_; }
 
+  // Whether the rows of several requests, one behind the other, are a request: no input has a fixed number of them.
+  bool TakesBatches() const;
+
   // The outputs for the tensors of a request. InvalidArgument where it does not fit: the error names the input. Tensors
   // of strings refer to the request while it is answered.
   absl::StatusOr<std::vector<tensorflow::Tensor>> Predict(const std::vector<RequestTensor>& inputs) const;
