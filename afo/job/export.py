@@ -45,6 +45,11 @@ class Export(Section, frozen=True):
              "operations, which are several times faster and which the server must load (`native`; `mapped`: processes "
              "of a machine share their memory, at some of the speed; export.md)."),
     ] = "frozen"  # fmt: skip
+    user_features: Annotated[
+        tuple[Annotated[str, Meta(min_length=1)], ...],
+        Meta(description="Features that are the same for all candidates of a request: the SavedModel has a signature "
+             "`score` beside the others, which reads and computes them once for one user and n items (export.md)."),
+    ] = ()  # fmt: skip
     every: Annotated[
         Duration | None,
         Meta(description="`dir` gets numbered versions: one so often while the job trains, of its newest checkpoint "
@@ -71,6 +76,9 @@ class Export(Section, frozen=True):
         if self.deltas and self.tables == "frozen":
             raise ValueError("`deltas` is not for frozen tables; write `tables: native` or `tables: mapped`")
         check_ranking(self.metric)
+        for name in self.user_features:
+            if self.user_features.count(name) > 1:
+                raise ValueError(f"`user_features` names `{name}` twice; remove one")
         allowed = (*METRICS, "auc_drop", "coverage_drop")
         for name, text in self.require.items():
             if name.split("/")[0] not in allowed:

@@ -58,7 +58,7 @@ class Encoder:
         places, hashes = self._place_and_hash(features)
         return Encoded(
             ids=self._ids(hashes, places, size),
-            crosses=self._crosses(hashes, size),
+            crosses=self._cross_rows(hashes, size),
             dense=dense,
             shares=self._shares(features, size),
         )
@@ -72,8 +72,13 @@ class Encoder:
             places[column.feature] if column.how != "hash" else _key(column, features, hashes)
             for column in self._layout.sparse
         ]
-        crosses = [_to_bucket(hashed, cross.buckets) for cross, hashed in self._hash_crosses(hashes)]
-        return EncodedKeys(tuple(keys), tuple(crosses), dense, self._shares(features, size))
+        return EncodedKeys(tuple(keys), self._cross_keys(hashes), dense, self._shares(features, size))
+
+    def crosses(self, features: dict[str, Any]) -> Any:
+        """`Encoded.crosses` alone, or `EncodedKeys.crosses`. Some of the `features` may be [1, values]: each of the B
+        samples has these."""
+        _, hashes = self._place_and_hash(self._bound(features))
+        return self._cross_keys(hashes) if self._layout.hashed else self._cross_rows(hashes, size=0)
 
     def weigh_values(self, column: Sparse, features: dict[str, Any]) -> tuple[Any, Any]:
         """Which values of a list are no padding, bool [B, values], and what they weigh; None each: all, and 1."""
@@ -90,9 +95,12 @@ class Encoder:
 
     def _dense(self, features: dict[str, Any], size: Any) -> tuple[Any, dict[str, Any]]:
         """The dense inputs, and the features with no value that is missing or beyond its bounds."""
-        bounded = features | {c.feature: _clip_values(c, features[c.feature]) for c in self._layout.dense}
+        bounded = self._bound(features)
         parts = [part for column in self._layout.dense for part in _dense(column, bounded, features)]
         return _concat(parts, size, tf.float32), bounded
+
+    def _bound(self, features: dict[str, Any]) -> dict[str, Any]:
+        return features | {c.feature: _clip_values(c, features[c.feature]) for c in self._layout.dense}
 
     def _hash_crosses(self, hashes: dict[str, Any]) -> list[tuple[Cross, Any]]:
         """Each cross and the hash of what it combines, uint64 [B, 1]."""
@@ -122,7 +130,10 @@ class Encoder:
             parts.insert(0, tf.cast(hashed % tf.constant(self._buckets), tf.int64))
         return _concat(parts, size, tf.int64) + tf.constant(self._offsets)
 
-    def _crosses(self, hashes: dict[str, Any], size: Any) -> Any:
+    def _cross_keys(self, hashes: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(_to_bucket(hashed, cross.buckets) for cross, hashed in self._hash_crosses(hashes))
+
+    def _cross_rows(self, hashes: dict[str, Any], size: Any) -> Any:
         layout = self._layout
         combined = [hashed for _, hashed in self._hash_crosses(hashes)]
         buckets = np.array([cross.buckets for cross in layout.crosses], np.uint64)

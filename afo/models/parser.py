@@ -1,5 +1,6 @@
 """Parsers of a job's records, serialized `tf.Example` or Parquet columns, into features, labels and weight."""
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
@@ -56,12 +57,15 @@ class RecordParser:
         parsed = self._parse_records(records, self._inputs | self._outputs)
         return Parsed(self._select_inputs(parsed), *self._extract_outputs(records, parsed))
 
-    def inputs(self, records: Any, by: Parse = parse_by_tensorflow) -> dict[str, Any]:
-        """The features alone, of `records` (string [B]) that need hold neither label nor weight.
+    def inputs(
+        self, records: Any, by: Parse = parse_by_tensorflow, only: Container[str] | None = None
+    ) -> dict[str, Any]:
+        """The features alone, of `records` (string [B]) that need hold neither label nor weight. `only`: those of them.
 
         By TensorFlow's own operations unless another parser is named, for a model that is served without ours.
         """
-        return by(records, self._inputs)
+        wanted = self._inputs if only is None else {n: each for n, each in self._inputs.items() if n in only}
+        return by(records, wanted)
 
     def keyed_inputs(self, records: Any) -> tuple[dict[str, Any], Any]:
         """The features of `records` (string [B]), which need hold no label, and their sample ids, int64 [B].

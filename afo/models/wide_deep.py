@@ -58,6 +58,22 @@ def log_odds(layout: Layout, embeddings: Any, linear: Any, dense: Any, vector: A
     return total
 
 
+def first_sum(layout: Layout, pooled: Any, dense: Any, kernel: Any) -> Any:
+    """[B, units] float32: what some inputs add to the first layer, by their rows of its kernel.
+
+    Inputs and kernel are rounded to `layout.precision` and their sum is not: it is a part of one.
+    """
+    inputs = tf.concat([pooled, dense], axis=1)
+    if layout.precision != "float32":
+        inputs, kernel = (tf.cast(tf.cast(value, layout.precision), tf.float32) for value in (inputs, kernel))
+    return tf.matmul(inputs, kernel)
+
+
+def deep_behind_first(layout: Layout, first: Any, weights: dict[str, Any]) -> Any:
+    """[B] float32: what the layers make of `first`, the first one's sums [B, units] with its bias."""
+    return _layers(layout, tf.nn.relu(tf.cast(first, layout.precision)), weights, 1)
+
+
 def linear_sum(layout: Layout, wide: Any, shares: Any) -> Any:
     """[B]: linear weights [B, ids + crosses] times what each counts with; a cross counts whole."""
     if layout.has_lists:
@@ -103,8 +119,13 @@ def weighted_loss(label: Any, weight: Any, log_odds: Any) -> Any:
 
 def _deep(layout: Layout, embeddings: Any, dense: Any, weights: dict[str, Any]) -> Any:
     """[B] float32, whatever the layers compute in: their kernels are float32 and rounded where they are used."""
-    computed = {name: tf.cast(weight, layout.precision) for name, weight in weights.items()}
     hidden = tf.cast(tf.concat([embeddings, dense], axis=1), layout.precision)
-    for number in range(len(layout.hidden_units)):
+    return _layers(layout, hidden, weights, 0)
+
+
+def _layers(layout: Layout, hidden: Any, weights: dict[str, Any], first: int) -> Any:
+    """[B] float32 of what goes into layer `first`."""
+    computed = {name: tf.cast(weight, layout.precision) for name, weight in weights.items()}
+    for number in range(first, len(layout.hidden_units)):
         hidden = tf.nn.relu(tf.matmul(hidden, computed[f"layer{number}/kernel"]) + computed[f"layer{number}/bias"])
     return tf.cast(tf.matmul(hidden, computed["output/kernel"])[:, 0], tf.float32)

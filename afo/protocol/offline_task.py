@@ -34,6 +34,7 @@ class OfflineTask(Struct, frozen=True, kw_only=True):
     rows: RowType = "float32"
     #: Of an export.
     tables: TableKind = "frozen"
+    user_features: tuple[str, ...] = ()
     #: `output` is a directory of versions, of which one in so many is whole and so many are kept; 0: of one model.
     full_every: int = 0
     keep: int = 0

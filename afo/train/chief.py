@@ -127,10 +127,13 @@ class Chief:
         setup, wanted, url = self._setup, self._setup.job.export, self._setup.task.export_url
         with CheckpointReader(manifest, setup.work_dir, setup.memory) as reader:
             if wanted.every is None:
-                export(setup, reader, url, setup.work_dir, wanted.rows, wanted.tables)
+                export(setup, reader, url, setup.work_dir, wanted.rows, wanted.tables, wanted.user_features)
                 return url
             versions = Versions(url, versions_between(wanted), wanted.keep)
-            return export_version(setup, reader, versions, setup.work_dir, wanted.rows, wanted.tables).version.url
+            written = export_version(
+                setup, reader, versions, setup.work_dir, wanted.rows, wanted.tables, wanted.user_features
+            )
+            return written.version.url
 
     def _tell(self, report: m.CheckpointReport) -> tuple[str, ...]:
         """Report a checkpoint; returns the manifests that must stay."""

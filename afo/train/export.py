@@ -16,6 +16,7 @@ from afo.errors import GateRefused
 from afo.job import RowType, TableKind
 from afo.job.paths import check_name
 from afo.models.example_parsing import Parse, parse, parse_by_tensorflow
+from afo.models.user_cut import check_user_features
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train.setup import JobParts, Setup
@@ -53,23 +54,27 @@ def select_manifest(setup: Setup, final_manifest: str, progress: Progress) -> st
 
 
 def export(
-    parts: JobParts, reader: CheckpointReader, url: str, scratch: Path, rows: RowType, tables: TableKind
-) -> None:
+    parts: JobParts, reader: CheckpointReader, url: str, scratch: Path, rows: RowType, tables: TableKind,
+    user_features: tuple[str, ...] = (),
+) -> None:  # fmt: skip
     """Write the SavedModel of a checkpoint to `url`, replacing one that is there: all of it is written beside it first,
     and what was there stays until the new model is whole. Raises as `save_model`.
     """
-    local = save_model(parts, reader, scratch, describe(parts, reader, rows, tables))
+    local = save_model(parts, reader, scratch, describe(parts, reader, rows, tables, user_features))
     hidden = upload(local, url)
     storage.delete(url, recursive=True)
     storage.rename(hidden, url)
 
 
-def describe(parts: JobParts, reader: CheckpointReader, rows: RowType, tables: TableKind) -> Exported:
-    """What goes with a whole SavedModel of a checkpoint."""
+def describe(
+    parts: JobParts, reader: CheckpointReader, rows: RowType, tables: TableKind, user_features: tuple[str, ...]
+) -> Exported:
+    """What goes with a whole SavedModel of a checkpoint. Raises SpecError for `user_features` that will not do."""
+    check_user_features(parts.schema, parts.model.labels, user_features, "user features")
     saved = reader.manifest
     return Exported(
         manifest=reader.url, step=saved.step, labels=parts.model.labels, rows=rows, tables=tables,
-        lineage=saved.lineage, directory=saved.directory, trained_at=saved.clock[-1][0] if saved.clock else None,
+        user_features=user_features, lineage=saved.lineage, directory=saved.directory, trained_at=saved.clock[-1][0] if saved.clock else None,
     )  # fmt: skip
 
 
@@ -78,9 +83,10 @@ def save_model(parts: JobParts, reader: CheckpointReader, scratch: Path, about: 
 
     Signatures: `serving_default` takes `examples` (string [B], serialized tf.Example), `predict` takes the features by
     name ([B, values] each). Both give `probabilities`: [B] of one label; of several [B, labels], and beside it [B] by
-    the name of each label. Where it comes from goes with it (`trainable.export_info`). Raises DataError where its rows
-    cannot hold the weights, Unsupported for native tables where the operations cannot run, StorageError where `scratch`
-    has no room for files.
+    the name of each label. With `user_features` there is `score` as well: of `user` (string [1], serialized tf.Example
+    with these features) and `items` (string [n], with the others) it gives the same for n. Where it comes from goes
+    with it (`trainable.export_info`). Raises DataError where its rows cannot hold the weights, Unsupported for native
+    tables where the operations cannot run, StorageError where `scratch` has no room for files.
     """
     local, files = scratch / "export", scratch / "tables"
     for folder in (local, files):
@@ -89,7 +95,10 @@ def save_model(parts: JobParts, reader: CheckpointReader, scratch: Path, about: 
     # Who serves native tables has our operations, whose parser is safe with records of strangers.
     by = parse if files.is_dir() else parse_by_tensorflow
     with few_pages():
-        tf.saved_model.save(model, str(local), signatures=_signatures(model, about.labels, parts, by))
+        signatures = _signatures(model, about.labels, parts, by)
+        if about.user_features:
+            signatures["score"] = _score(model, about.labels, parts, by, frozenset(about.user_features))
+        tf.saved_model.save(model, str(local), signatures=signatures)
     shutil.rmtree(files, ignore_errors=True)
     place = local.joinpath(*export_info.FILE)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -120,17 +129,12 @@ def upload(local: Path, url: str) -> str:
 
 
 def _signatures(model: LocalModel, labels: tuple[str, ...], parts: JobParts, by: Parse) -> dict[str, Any]:
-    def probabilities(features: dict[str, Any]) -> dict[str, Any]:
-        found = model.probabilities(features)
-        if len(labels) == 1:
-            return {"probabilities": found[:, 0]}
-        return {**dict(zip(labels, tf.unstack(found, axis=1), strict=True)), "probabilities": found}
-
     def from_examples(examples: Any) -> dict[str, Any]:
-        return probabilities(parts.parser.inputs(examples, by))
+        return _outputs(model.probabilities(parts.parser.inputs(examples, by)), labels)
 
     def from_features(**features: Any) -> dict[str, Any]:
-        return probabilities({name: features[argument] for name, argument in parts.schema.arguments.items()})
+        given = {name: features[argument] for name, argument in parts.schema.arguments.items()}
+        return _outputs(model.probabilities(given), labels)
 
     examples = tf.TensorSpec([None], tf.string, name="examples")
     specs = parts.parser.specs
@@ -142,3 +146,29 @@ def _signatures(model: LocalModel, labels: tuple[str, ...], parts: JobParts, by:
         "serving_default": tf.function(from_examples, autograph=False).get_concrete_function(examples),
         "predict": tf.function(from_features, autograph=False).get_concrete_function(**features),
     }
+
+
+def _score(
+    model: LocalModel, labels: tuple[str, ...], parts: JobParts, by: Parse, user_features: frozenset[str]
+) -> Any:
+    """The signature of one user and n items."""
+    for_one, of_items = model.for_one_user(user_features), frozenset(parts.schema.names) - user_features
+
+    def from_user_and_items(user: Any, items: Any) -> dict[str, Any]:
+        # A session does not hold what it is fed against the shape of the signature.
+        with tf.name_scope("parse_user"):
+            of_user = parts.parser.inputs(tf.ensure_shape(user, [1]), by, user_features)
+        with tf.name_scope("parse_items"):
+            of_each = parts.parser.inputs(items, by, of_items)
+        return _outputs(for_one.probabilities(of_user, of_each), labels)
+
+    user, items = tf.TensorSpec([1], tf.string, name="user"), tf.TensorSpec([None], tf.string, name="items")
+    return tf.function(from_user_and_items, autograph=False).get_concrete_function(user, items)
+
+
+def _outputs(probabilities: Any, labels: tuple[str, ...]) -> dict[str, Any]:
+    """Of a signature, by name."""
+    if len(labels) == 1:
+        return {"probabilities": probabilities[:, 0]}
+    by_label = dict(zip(labels, tf.unstack(probabilities, axis=1), strict=True))
+    return {**by_label, "probabilities": probabilities}

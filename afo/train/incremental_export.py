@@ -47,7 +47,13 @@ class Written(NamedTuple):
 
 
 def export_version(
-    parts: JobParts, reader: CheckpointReader, versions: Versions, scratch: Path, rows: RowType, tables: TableKind
+    parts: JobParts,
+    reader: CheckpointReader,
+    versions: Versions,
+    scratch: Path,
+    rows: RowType,
+    tables: TableKind,
+    user_features: tuple[str, ...] = (),
 ) -> Written:
     """Write the next version of a checkpoint's model, with changes alone where one is there that they can be of, and
     remove old ones.
@@ -60,7 +66,7 @@ def export_version(
         raise AlreadyExists(f"{versions.base_path} is a SavedModel; versions need a directory of their own")
     there = export_versions.list_versions(versions.base_path)
     number = export_versions.next_number(there)
-    about = describe(parts, reader, rows, tables)
+    about = describe(parts, reader, rows, tables, user_features)
     parent = _parent(there, reader, versions.full_every, rows)
     if parent is None:
         local = save_model(parts, reader, scratch, about)

@@ -139,7 +139,7 @@ class PeriodicExport:
         return OfflineTask(
             kind="export", job=setup.job, schema_file=setup.task.schema_file, manifest=found.url,
             output=setup.task.export_url, rows=wanted.rows, tables=wanted.tables, full_every=versions_between(wanted),
-            keep=wanted.keep, memory=0, work_dir=work_dir,
+            keep=wanted.keep, user_features=wanted.user_features, memory=0, work_dir=work_dir,
         )  # fmt: skip
 
     def _look_after(self, running: _Running, now: float) -> None:

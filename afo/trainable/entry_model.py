@@ -38,6 +38,7 @@ from afo.trainable.model_protocol import Computed, Pulled, share_of_batch
 from afo.trainable.model_resources import resources
 from afo.trainable.own_module import OwnModule
 from afo.trainable.served.table_form import TRAINED, TableForm
+from afo.trainable.user_item_own import UserItemOwn
 
 #: Bytes of a table of Keras' own above which it slows each step.
 LARGE_BYTES = 16 << 20
@@ -328,6 +329,10 @@ class LocalEntryModel(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         """float32 [B, labels]."""
         with answered_by(LocalLookup(self._own.embeddings, self.tables)):
             return self._own.probabilities(features)
+
+    def for_one_user(self, user_features: frozenset[str]) -> UserItemOwn:
+        """With what reads these features alone computed once, as far as the model says what that is."""
+        return UserItemOwn(self._own, user_features, LocalLookup(self._own.embeddings, self.tables))
 
 
 def _join_gradients(variables: list[Any], gradients: list[Any]) -> Any:

@@ -7,9 +7,11 @@ import tensorflow as tf
 
 from afo.checkpoint.restore import CheckpointReader
 from afo.models import wide_deep
-from afo.models.encode import Encoder
+from afo.models.encode import Encoded, EncodedKeys, Encoder
 from afo.models.feature_layout import Layout
+from afo.models.user_cut import cut_by_user
 from afo.trainable.served.table_form import TRAINED, TableForm
+from afo.trainable.user_item import Columns, Rows, Tables, UserItemWideDeep
 
 
 class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
@@ -47,11 +49,30 @@ class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, 1] of parsed features, each [B, values]."""
         encoded = self._encoder(features)
-        wide = None
+        rows = self._rows(encoded, encoded.ids, encoded.crosses)
+        return _probabilities(self._layout, rows, self.dense, self.statistics)
+
+    def for_one_user(self, user_features: frozenset[str]) -> UserItemWideDeep:
+        """The same with these features computed once for all items. A part of this model, made of its values now."""
+        self.user_item = _for_one_user(self, self._layout, user_features, Tables(self._look_up, self._look_up_crosses))
+        return self.user_item
+
+    def _look_up(self, columns: Columns, features: dict[str, Any]) -> Rows:
+        part, encoded = columns.part, columns.encoder(features)
+        ids = encoded.ids + tf.constant(part.id_shifts, tf.int64)
+        return self._rows(encoded, ids, encoded.crosses + tf.constant(part.cross_shifts, tf.int64))
+
+    def _look_up_crosses(self, columns: Columns, features: dict[str, Any]) -> Any:
+        assert self.wide is not None  # else the layout has no crosses
+        shifts = tf.constant(columns.part.cross_shifts, tf.int64)
+        return self.wide.lookup(columns.encoder.crosses(features) + shifts)[:, :, 0]
+
+    def _rows(self, encoded: Encoded, ids: Any, crosses: Any) -> Rows:
+        linear = None
         if self.wide is not None:
-            wide = self.wide.lookup(tf.concat([encoded.ids, encoded.crosses], axis=1))[:, :, 0]
-        embeddings = None if self.deep is None else self.deep.lookup(encoded.ids)
-        return _probabilities(self._layout, embeddings, wide, encoded, self.dense, self.statistics)
+            linear = self.wide.lookup(tf.concat([ids, crosses], axis=1))[:, :, 0]
+        embeddings = None if self.deep is None else self.deep.lookup(ids)
+        return Rows(embeddings, linear, encoded.dense, encoded.shares)
 
 
 class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
@@ -89,16 +110,31 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
 
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, 1] of parsed features, each [B, values]."""
-        encoded = self._encoder.keys(features)
-        size, layout = tf.shape(encoded.dense)[0], self._layout
-        embeddings = wide = None
-        if layout.has_deep:
-            embeddings = self._look_up(layout.deep_tables, encoded.keys, size, layout.dim)
-        if layout.has_wide:
-            wide = self._look_up(layout.wide_tables, (*encoded.keys, *encoded.crosses), size, 1)[:, :, 0]
-        return _probabilities(layout, embeddings, wide, encoded, self.dense, self.statistics)
+        rows = self._rows(self._layout, self._encoder.keys(features))
+        return _probabilities(self._layout, rows, self.dense, self.statistics)
 
-    def _look_up(self, names: tuple[str, ...], keys: tuple[Any, ...], size: Any, dim: int) -> Any:
+    def for_one_user(self, user_features: frozenset[str]) -> UserItemWideDeep:
+        """The same with these features computed once for all items. A part of this model, made of its values now."""
+        self.user_item = _for_one_user(self, self._layout, user_features, Tables(self._look_up, self._look_up_crosses))
+        return self.user_item
+
+    def _look_up(self, columns: Columns, features: dict[str, Any]) -> Rows:
+        return self._rows(columns.part.layout, columns.encoder.keys(features))
+
+    def _look_up_crosses(self, columns: Columns, features: dict[str, Any]) -> Any:
+        layout = columns.part.layout
+        names = layout.wide_tables[len(layout.sparse) :]
+        return self._rows_of(names, columns.encoder.crosses(features), 0, 1)[:, :, 0]
+
+    def _rows(self, layout: Layout, encoded: EncodedKeys) -> Rows:
+        size, embeddings, linear = tf.shape(encoded.dense)[0], None, None
+        if layout.has_deep:
+            embeddings = self._rows_of(layout.deep_tables, encoded.keys, size, layout.dim)
+        if layout.has_wide:
+            linear = self._rows_of(layout.wide_tables, (*encoded.keys, *encoded.crosses), size, 1)[:, :, 0]
+        return Rows(embeddings, linear, encoded.dense, encoded.shares)
+
+    def _rows_of(self, names: tuple[str, ...], keys: tuple[Any, ...], size: Any, dim: int) -> Any:
         """[B, values of all features, dim]."""
         if not names:
             return tf.zeros([size, 0, dim])
@@ -107,9 +143,15 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
         )
 
 
-def _probabilities(layout: Layout, embeddings: Any, wide: Any, encoded: Any, vector: Any, statistics: Any) -> Any:
-    dense = wide_deep.standardise(encoded.dense, statistics)
-    log_odds = wide_deep.logits(layout, embeddings, wide, dense, vector, encoded.shares)
+def _for_one_user(
+    model: LocalWideDeep | LocalHashedWideDeep, layout: Layout, user_features: frozenset[str], tables: Tables
+) -> UserItemWideDeep:
+    return UserItemWideDeep(layout, cut_by_user(layout, user_features), tables, model.dense, model.statistics)
+
+
+def _probabilities(layout: Layout, rows: Rows, vector: Any, statistics: Any) -> Any:
+    dense = wide_deep.standardise(rows.dense, statistics)
+    log_odds = wide_deep.logits(layout, rows.embeddings, rows.linear, dense, vector, rows.shares)
     return tf.sigmoid(log_odds)[:, tf.newaxis]
 
 

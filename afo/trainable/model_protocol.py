@@ -62,6 +62,13 @@ def share_of_batch(samples: Any, batch_size: int) -> Any:
     return tf.cast(tf.shape(samples)[0], tf.float32) / tf.constant(batch_size, tf.float32)
 
 
+class UserItemModel(Protocol):
+    """A local model that answers for one user and n items."""
+
+    def probabilities(self, user: dict[str, Any], items: dict[str, Any]) -> Any:
+        """The user's features, [1, values] each, and the items', [n, values] each → float32 [n, labels]."""
+
+
 class LocalModel(Protocol):
     """A model out of a checkpoint in one process, without parameter servers. A `tf.Module`, so that it can be saved."""
 
@@ -70,6 +77,10 @@ class LocalModel(Protocol):
 
     def probabilities(self, features: dict[str, Any]) -> Any:
         """Features [B, values] each → float32 [B, labels]."""
+
+    def for_one_user(self, user_features: frozenset[str]) -> UserItemModel:
+        """It answers as this one does for features that are joined. It is a part of this one: saved with it, and of the
+        values that this one has now."""
 
     def metrics(self, labels: Any, probabilities: Any) -> dict[str, float]:
         """Metrics of its own, of numpy arrays [n, labels], beside those that every model has."""

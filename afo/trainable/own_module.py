@@ -91,11 +91,16 @@ class OwnModule:
         """The features that it reads."""
         return {name: features[name] for name in self.inputs}
 
+    def given(self, features: dict[str, Any]) -> Any:
+        """The features that it reads, as it takes them."""
+        given = self.read(features)
+        if not getattr(self.module, "inputs", None) or not _by_place(self.module):
+            return given
+        return next(iter(given.values())) if len(given) == 1 else list(given.values())
+
     def outputs(self, features: dict[str, Any], *, training: bool) -> Any:
         """What it returns for features [B, values] each, as it returns it."""
-        given: Any = self.read(features)
-        if getattr(self.module, "inputs", None) and _by_place(self.module):
-            given = next(iter(given.values())) if len(given) == 1 else list(given.values())
+        given = self.given(features)
         with user_code(self.entry):
             if _takes_training(self.module):
                 return self.module(given, training=training)
@@ -134,7 +139,11 @@ class OwnModule:
 
     def probabilities(self, features: dict[str, Any]) -> Any:
         """float32 [B, labels]."""
-        answers = self.answers(self.outputs(features, training=False))
+        return self.probabilities_of(self.outputs(features, training=False))
+
+    def probabilities_of(self, outputs: Any) -> Any:
+        """float32 [B, labels] of what it returned without training."""
+        answers = self.answers(outputs)
         return tf.sigmoid(answers) if self.gives_logits else answers
 
     def rows(self, reader: CheckpointReader, table: Parameter) -> Any:

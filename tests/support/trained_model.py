@@ -13,7 +13,7 @@ from afo.data.feature import Feature
 from afo.data.io.tfrecord import RecordWriter
 from afo.job import Data, Embedding, Filter, Job, Model, RoleSpec, RowType, TableKind, Wide
 from click_records import SCHEMA
-from fake_checkpoint_reader import FakeCheckpointReader
+from fake_checkpoint_reader import STATISTICS, FakeCheckpointReader
 
 SUPPORT = Path(__file__).parent
 SCORES = SUPPORT / "standalone" / "saved_model_scores.py"
@@ -67,8 +67,9 @@ class TrainedModel:
 
     def reader(self, merged: bool = False) -> Any:
         state = {each.tensor: np.ones(each.shape, each.dtype) for each in self._parameters.state}
-        whole = None if "statistics" in state else state
-        found = FakeCheckpointReader(1, self._parameters.dense.rows, whole, KEYS)
+        if "statistics" in state:
+            state["statistics"] = np.repeat(STATISTICS, state["statistics"].shape[1], axis=1)
+        found = FakeCheckpointReader(1, self._parameters.dense.rows, state, KEYS)
         found.merged_in = self.directory if merged else None
         return found
 

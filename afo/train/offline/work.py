@@ -63,10 +63,10 @@ def run(task: OfflineTask) -> OfflineResult:
 def _export(parts: JobParts, reader: CheckpointReader, task: OfflineTask) -> OfflineResult:
     scratch = Path(task.work_dir)
     if task.full_every == 0:
-        export(parts, reader, task.output, scratch, task.rows, task.tables)
+        export(parts, reader, task.output, scratch, task.rows, task.tables, task.user_features)
         return OfflineResult(in_files=reader.is_large)
     versions = Versions(task.output, task.full_every, task.keep)
-    written = export_version(parts, reader, versions, scratch, task.rows, task.tables)
+    written = export_version(parts, reader, versions, scratch, task.rows, task.tables, task.user_features)
     return OfflineResult(
         in_files=reader.is_large, version=written.version.number, parent=written.version.exported.parent,
         bytes=written.bytes,

@@ -20,6 +20,8 @@ class Exported(Struct, frozen=True, kw_only=True):
     #: How its embedding tables are kept; `native` and `mapped` need afo's operations in the process that serves.
     rows: RowType = "float32"
     tables: TableKind = "frozen"
+    #: Those that its signature `score` reads of the user; empty: it has no such signature.
+    user_features: tuple[str, ...] = ()
     lineage: Lineage | None = None
     #: Directory of the checkpoint, beside the manifest; since there are versions with changes.
     directory: str = ""

@@ -6,13 +6,15 @@ from contextlib import suppress
 import click
 
 from afo import storage
+from afo.data.schema import parse_schema
 from afo.errors import AlreadyExists, NotFound, UsageError
 from afo.job import ROW_TYPES, TABLE_KINDS, Export, RowType, TableKind
 from afo.job.export import MOST_FULL_EVERY
+from afo.models.user_cut import check_user_features
 from afo.protocol.offline_task import OfflineResult
 from afo.site.config import load_config
 from afo_client.cli.options import examples, memory_option
-from afo_client.models.offline import run, saved_model
+from afo_client.models.offline import SavedModel, run, saved_model
 from afo_client.terminal.console import print_json, print_result
 
 
@@ -44,12 +46,18 @@ from afo_client.terminal.console import print_json, print_result
 )  # fmt: skip
 @click.option("--rows", type=click.Choice(ROW_TYPES), help="Format of embedding tables; left out: as the job says.")
 @click.option("--tables", type=click.Choice(TABLE_KINDS), help="Form of hash tables; left out: as the job says.")
+@click.option(
+    "--user-features",
+    metavar="NAMES",
+    help="Features that are the same for all items of a request, with commas between; '': none; left out: as the job"
+    " says.",
+)
 @memory_option
 @click.option("--overwrite", is_flag=True, help="Replace the SavedModel that is there.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def command(
     model: str, output: str, delta: bool, full_every: int, keep: int, rows: RowType | None, tables: TableKind | None,
-    memory: int | None, overwrite: bool, as_json: bool,
+    user_features: str | None, memory: int | None, overwrite: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Export on this machine."""
     output = output.rstrip("/") if "://" in output else os.path.abspath(os.path.expanduser(output))
@@ -60,15 +68,16 @@ def command(
         _require_empty(output)
     rows = rows or found.job.export.rows
     tables = tables or found.job.export.tables
+    of_user = _names(user_features, found) if user_features is not None else found.job.export.user_features
     [result] = run(
         found, "export", output=output, rows=rows, tables=tables, memory=memory, full_every=full_every if delta else 0,
-        keep=keep,
+        keep=keep, user_features=of_user,
     )  # fmt: skip
     step = found.ref.manifest.step
     if as_json:
         print_json({
             "output": output, "manifest": found.ref.url, "step": step, "rows": rows, "tables": tables,
-            "tables_in_files": result.in_files, "version": result.version, "parent": result.parent,
+            "user_features": of_user, "tables_in_files": result.in_files, "version": result.version, "parent": result.parent,
         })  # fmt: skip
     else:
         print_result(
@@ -87,3 +96,11 @@ def _place(output: str, result: OfflineResult) -> str:
         return output
     what = "whole" if result.parent is None else f"what changed since version {result.parent}"
     return f"{storage.join(output, str(result.version))}, {what}"
+
+
+def _names(text: str, model: SavedModel) -> tuple[str, ...]:
+    """Raises SpecError for names that are no features of the model."""
+    names = tuple(name.strip() for name in text.split(",")) if text else ()
+    labels = model.job.data.labels
+    check_user_features(parse_schema(model.schema, "schema.yaml"), labels, names, "--user-features")
+    return names

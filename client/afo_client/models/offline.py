@@ -79,12 +79,12 @@ def input_files(globs: Sequence[str], number: int = 0) -> list[NumberedFile]:
 def run(
     model: SavedModel, kind: Kind, files: Sequence[NumberedFile] = (), output: str = "", processes: int = 1,
     rows: RowType | None = None, tables: TableKind = "frozen", memory: int | None = None, full_every: int = 0,
-    keep: int = 0,
+    keep: int = 0, user_features: tuple[str, ...] = (),
 ) -> list[OfflineResult]:  # fmt: skip
     """Deal the files out to `processes`; a result of each. Raises the error of the first that fails.
 
     `rows`: how embedding tables are kept; None: as the export that was named keeps them, else as in training.
-    `tables`, `full_every`, `keep`: of an export (`OfflineTask`). `memory`: bytes that each process may take; None: all
+    `tables`, `full_every`, `keep`, `user_features`: of an export (`OfflineTask`). `memory`: bytes that each process may take; None: all
     together what is available.
     """
     each = memory or available_memory() // max(1, min(processes, len(files)))
@@ -93,7 +93,7 @@ def run(
         return OfflineTask(
             kind=kind, job=model.job, schema_file=schema_file, manifest=model.ref.url, files=share, output=output,
             rows=rows or model.ref.rows, tables=tables, memory=each, work_dir=work_dir, full_every=full_every,
-            keep=keep,
+            keep=keep, user_features=user_features,
         )  # fmt: skip
 
     with _explains_room(model.ref):

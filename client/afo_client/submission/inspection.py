@@ -20,6 +20,7 @@ from afo.job import Job
 from afo.job.entry_point import own_code
 from afo.models.feature_layout import layout_of
 from afo.models.server_pooling import pooled_on_servers
+from afo.models.user_cut import check_user_features
 from afo.protocol.offline_task import Trial
 from afo.storage.url import LOCAL, parse
 from afo_client.submission.record_count import trained_records
@@ -116,6 +117,7 @@ def _pooled_features(job: Job, schema: Schema) -> tuple[str, ...]:
                 schema[name]
             except DataError as error:
                 raise SpecError(f"$.model.wide.crosses[{index}]: {error}") from error
+    check_user_features(schema, job.data.labels, job.export.user_features, "$.export.user_features")
     if job.model.entry:
         _refuse_transforms(schema)
         return ()
