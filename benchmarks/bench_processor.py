@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from random_model import export_random_model, random_records
+from random_model import RandomModel, records
 from report import MISSED, publish, result
 from size import sized
 
@@ -27,7 +27,7 @@ from afo.ops.library import load
 from afo.serving import Processor
 
 CANDIDATES = (1, 50, 500)
-KEYS = sized(100_000, 1000)
+MODEL = RandomModel(categorical=10, dense=5, keys=sized(100_000, 1000))
 ROUNDS = sized(400, 3)
 
 
@@ -36,20 +36,20 @@ def main() -> int:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     load()
-    records = random_records(max(CANDIDATES), KEYS)
+    asked = records(MODEL.samples(max(CANDIDATES)))
     with tempfile.TemporaryDirectory(prefix="afo-processor-") as scratch:
-        exported = export_random_model(Path(scratch), KEYS)
+        exported = MODEL.export(Path(scratch))
         loaded = tf.saved_model.load(exported)  # its tables go with it
         theirs = loaded.signatures["serving_default"]
         with Processor(exported, intra_op_parallelism_threads=1, inter_op_parallelism_threads=1) as ours:
-            results = [_compared(count, records[:count], ours, theirs) for count in CANDIDATES]
+            results = [_compared(count, asked[:count], ours, theirs) for count in CANDIDATES]
     return 0 if publish("processor", results) else MISSED
 
 
-def _compared(count: int, records: list[bytes], ours: Processor, theirs: Any) -> dict[str, object]:
+def _compared(count: int, asked: list[bytes], ours: Processor, theirs: Any) -> dict[str, object]:
     sides: tuple[Callable[[], Any], Callable[[], Any]] = (
-        lambda: ours.predict({"examples": records})["probabilities"],
-        lambda: theirs(examples=tf.constant(records))["probabilities"].numpy(),
+        lambda: ours.predict({"examples": asked})["probabilities"],
+        lambda: theirs(examples=tf.constant(asked))["probabilities"].numpy(),
     )
     np.testing.assert_array_equal(sides[0](), sides[1]())
     taken: tuple[list[float], list[float]] = ([], [])

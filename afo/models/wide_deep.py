@@ -69,9 +69,13 @@ def first_sum(layout: Layout, pooled: Any, dense: Any, kernel: Any) -> Any:
     return tf.matmul(inputs, kernel)
 
 
-def deep_behind_first(layout: Layout, first: Any, weights: dict[str, Any]) -> Any:
-    """[B] float32: what the layers make of `first`, the first one's sums [B, units] with its bias."""
-    return _layers(layout, tf.nn.relu(tf.cast(first, layout.precision)), weights, 1)
+def deep_behind_first(layout: Layout, user: Any, items: Any, weights: dict[str, Any]) -> Any:
+    """[n] float32: what the layers make of what a user [1, units] and n items [n, units] add to the first one."""
+    bias = weights["layer0/bias"]
+    first = (user + bias) + items
+    if layout.precision != "float32":  # rounded where the layer itself does it
+        first = tf.cast(user + items, layout.precision) + tf.cast(bias, layout.precision)
+    return _layers(layout, tf.nn.relu(first), weights, 1)
 
 
 def linear_sum(layout: Layout, wide: Any, shares: Any) -> Any:

@@ -20,12 +20,15 @@ _STRING = 7
 _NAMES = {number: name for name, number in _NUMBERS.items()}
 
 
-def request_of(inputs: Mapping[str, Any]) -> bytes:
+def request_of(inputs: Mapping[str, Any], signature: str = "") -> bytes:
     """A serialized PredictRequest. An input: an array of float32, int32, int64 or bool, or a sequence of bytes or str.
 
+    `signature`: empty, as the model's configuration says.
     Raises SpecError for one that no request can have.
     """
     request = _REQUEST()
+    if signature:
+        request.model_spec.signature_name = signature
     for name, value in inputs.items():
         _fill(request.inputs[name], name, value)
     return bytes(request.SerializeToString())
@@ -79,17 +82,18 @@ def _map_entry(name: str) -> Any:
     )
 
 
-def _of_tensors(message: str, field: str, number: int, entry: str) -> Any:
-    """A message that has nothing but a map of tensors, as far as it matters here."""
+def _of_tensors(message: str, field: str, number: int, entry: str, *more: Any) -> Any:
+    """A message with a map of tensors, and what `more` of its fields matters here."""
     return descriptor_pb2.DescriptorProto(
         name=message, nested_type=[_map_entry(entry)],
-        field=[_field(field, number, _Field.TYPE_MESSAGE, repeated=True, of=f"{message}.{entry}")],
+        field=[_field(field, number, _Field.TYPE_MESSAGE, repeated=True, of=f"{message}.{entry}"), *more],
     )  # fmt: skip
 
 
 def _messages() -> Sequence[Any]:
     """Those of which this module reads or writes fields."""
     plain = {
+        "ModelSpec": [_field("signature_name", 3, _Field.TYPE_STRING)],
         "Dim": [_field("size", 1, _Field.TYPE_INT64)],
         "TensorShapeProto": [_field("dim", 2, _Field.TYPE_MESSAGE, repeated=True, of="Dim")],
         "TensorProto": [
@@ -99,9 +103,10 @@ def _messages() -> Sequence[Any]:
             _field("string_val", 8, _Field.TYPE_BYTES, repeated=True),
         ],
     }
+    spec = _field("model_spec", 1, _Field.TYPE_MESSAGE, of="ModelSpec")
     return [
         *(descriptor_pb2.DescriptorProto(name=name, field=fields) for name, fields in plain.items()),
-        _of_tensors("PredictRequest", "inputs", 2, "InputsEntry"),
+        _of_tensors("PredictRequest", "inputs", 2, "InputsEntry", spec),
         _of_tensors("PredictResponse", "outputs", 1, "OutputsEntry"),
     ]
 

@@ -34,12 +34,12 @@ class Processor:
         self._model = model
         self._close = weakref.finalize(self, self._library.finalize, model)
 
-    def predict(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    def predict(self, inputs: Mapping[str, Any], signature: str = "") -> dict[str, np.ndarray[Any, Any]]:
         """Outputs by name, for inputs by name: arrays of float32, int32, int64 or bool, or sequences of bytes or str.
 
-        Raises SpecError if they do not fit the signature.
+        `signature`: empty, `signature_name` of the configuration. Raises SpecError if the inputs do not fit it.
         """
-        return outputs_of(self.process(request_of(inputs)))
+        return outputs_of(self.process(request_of(inputs, signature)))
 
     def process(self, request: bytes) -> bytes:
         """A serialized PredictResponse for a PredictRequest of TensorFlow Serving.

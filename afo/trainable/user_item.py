@@ -68,8 +68,7 @@ class UserItemWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untype
             if self._cut.mixed.layout.crosses:
                 total += tf.reduce_sum(self._tables.look_up_crosses(self._mixed, user | items), axis=1)
         if self._layout.has_deep:
-            once = of_user.hidden + self._weights["layer0/bias"]
-            total += wide_deep.deep_behind_first(self._layout, once + of_items.hidden, self._weights)
+            total += wide_deep.deep_behind_first(self._layout, of_user.hidden, of_items.hidden, self._weights)
         return tf.sigmoid(total)[:, tf.newaxis]
 
 

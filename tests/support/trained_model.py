@@ -46,15 +46,19 @@ INCOME = Feature(
 
 
 class TrainedModel:
-    """A model with weights, its export, and what is served of it. Writes the schema."""
+    """A model with weights, its export, and what is served of it. Writes the schema.
 
-    def __init__(self, directory: Path, schema_file: Path, which: str) -> None:
+    `which`: one of `MODELS`, or another one. `more`: features beside those that `RECORDS` hold.
+    """
+
+    def __init__(self, directory: Path, schema_file: Path, which: str | Model, more: tuple[Feature, ...] = ()) -> None:
         from afo.train.setup import JobParts
 
-        schema = msgspec.structs.replace(SCHEMA, features=(*SCHEMA.features, INCOME))
+        schema = msgspec.structs.replace(SCHEMA, features=(*SCHEMA.features, INCOME, *more))
         schema_file.write_text(schema.to_yaml())
+        model = MODELS[which] if isinstance(which, str) else which
         job = Job(
-            name="served", model=MODELS[which], roles={"ps": RoleSpec(), "worker": RoleSpec()},
+            name="served", model=model, roles={"ps": RoleSpec(), "worker": RoleSpec()},
             data=Data(schema="schema.yaml", train=("x",), sample_id="sample_id"),
         )  # fmt: skip
         self.parts = JobParts(job, str(schema_file))
@@ -68,7 +72,9 @@ class TrainedModel:
     def reader(self, merged: bool = False) -> Any:
         state = {each.tensor: np.ones(each.shape, each.dtype) for each in self._parameters.state}
         if "statistics" in state:
-            state["statistics"] = np.repeat(STATISTICS, state["statistics"].shape[1], axis=1)
+            # Of each value others.
+            places = np.arange(state["statistics"].shape[1])
+            state["statistics"] = STATISTICS + np.array([[0.0], [10.0], [500.0]]) * places
         found = FakeCheckpointReader(1, self._parameters.dense.rows, state, KEYS)
         found.merged_in = self.directory if merged else None
         return found
@@ -90,11 +96,13 @@ class TrainedModel:
         tables = [each for each in model.submodules if isinstance(each, StoredRows)]  # type: ignore[attr-defined]
         return sum(variable.value().numpy().nbytes for table in tables for variable in table.variables)
 
-    def exported(self, rows: RowType, tables: TableKind = "frozen", merged: bool = False) -> Path:
+    def exported(
+        self, rows: RowType, tables: TableKind = "frozen", merged: bool = False, user_features: tuple[str, ...] = ()
+    ) -> Path:
         from afo.train.export import export
 
         target = self.directory / "exported"
-        export(self.parts, self.reader(merged), str(target), self.directory, rows, tables)
+        export(self.parts, self.reader(merged), str(target), self.directory, rows, tables, user_features)
         return target
 
     def served(self, model: Path, *libraries: Path, loader: str = "functions") -> Any:

@@ -101,22 +101,16 @@ def test_features_are_inputs_of_the_other_signature(exported: Exported) -> None:
 def test_a_request_chooses_its_signature(exported: Exported, served: Processor) -> None:
     asked = {"examples": exported.records}
     for signature in ("", "serving_default"):
-        answer = outputs_of(served.process(_naming(signature) + request_of(asked)))
+        answer = outputs_of(served.process(request_of(asked, signature)))
         np.testing.assert_array_equal(answer["probabilities"], exported.scores)
     with pytest.raises(SpecError, match="input `age` is missing"):
-        served.process(_naming("predict") + request_of(asked))
+        served.process(request_of(asked, "predict"))
     for signature in ("score", "__saved_model_init_op"):
         words = f"signature `{signature}` is not served; those that are: predict, serving_default"
         with pytest.raises(SpecError, match=words):
-            served.process(_naming(signature) + request_of(asked))
+            served.process(request_of(asked, signature))
     with pytest.raises(SpecError, match="request 1 of the batch: it asks for signature predict, and the first for "):
-        served.batch_process([request_of(asked), _naming("predict") + request_of(asked)])
-
-
-def _naming(signature: str) -> bytes:
-    """The field `model_spec` of a PredictRequest with a signature's name."""
-    name = b"\x1a" + bytes([len(signature)]) + signature.encode()
-    return b"\x0a" + bytes([len(name)]) + name
+        served.batch_process([request_of(asked), request_of(asked, "predict")])
 
 
 def test_several_requests_are_one_batch(exported: Exported, served: Processor) -> None:
