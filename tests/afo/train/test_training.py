@@ -79,7 +79,8 @@ def assert_every_sample_was_applied_once_an_epoch(run: JobRun) -> None:
 
 @pytest.mark.parametrize(("storage", "pipeline"), [("dense", 0), ("hash_table", 2)])
 def test_a_job_trains_evaluates_and_exports(job: Job, pipeline: int, schema_file: Path, run_job: RunJob) -> None:
-    run = run_job(replace(job, train=Train(eval_every=Interval("100 steps"), pipeline=pipeline)), schema_file)
+    job = replace(job, train=Train(eval_every=Interval("100 steps"), pipeline=pipeline))
+    run = run_job(replace(job, export=Export(user_features=("user", "city"))), schema_file)
     run.start_servers()
     names = [run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0)]
     run.finish(*names)
@@ -119,6 +120,7 @@ def test_a_job_trains_evaluates_and_exports(job: Job, pipeline: int, schema_file
     assert served_auc(run.directory / "export", schema_file.parent / "data") == pytest.approx(
         measured.metrics["auc"], abs=1e-6
     )
+    assert export_info.read(str(run.directory / "export")).user_features == ("user", "city")
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -10,10 +11,10 @@ from msgspec.structs import replace
 
 from afo import storage
 from afo.checkpoint.manifest import Manifest, Part, Refusal, commit, read_manifest, write_evaluation, write_refusal
-from afo.errors import NotFound
+from afo.errors import NotFound, SpecError
 from afo.events.types import JobFinished
 from afo.formats import json_file
-from afo.job import Checkpoint, Data, Job, Model, Role, RoleSpec
+from afo.job import Checkpoint, Data, Export, Job, Model, Role, RoleSpec
 from afo.job.paths import JobPaths
 from afo.job_dir import lineage
 from afo.job_dir.lineage import Ancestry, Evaluation, Lineage, Training
@@ -23,7 +24,7 @@ from afo.protocol.offline_task import NumberedFile, OfflineResult
 from afo.rpc.messages import ServerPart
 from afo.site.config import load_config
 from afo.trainable.served.export_info import Exported
-from afo_client.cli import evaluate, predict
+from afo_client.cli import evaluate, export, predict
 from afo_client.cli import lineage as verb
 from afo_client.cli.main import run
 from afo_client.models.model_ref import find_model
@@ -41,11 +42,11 @@ def training(job: str, files: tuple[Path, ...], **fields: object) -> Training:
     )  # type: ignore[arg-type]  # fmt: skip
 
 
-def write_job(model: Path, user: str, job: Job) -> None:
+def write_job(model: Path, user: str, job: Job, schema: str = "") -> None:
     """As that which wrote the checkpoint of `model`."""
     paths = JobPaths(str(model / "jobs"), "local_1_2")
     Path(paths.dir).mkdir(parents=True)
-    Path(paths.schema).write_text("")
+    Path(paths.schema).write_text(schema)
     config = AmConfig(
         job=job, user=user, afo_version="0", runtime="local", jobs_root=str(model / "jobs"), train_files=(),
         eval_files=(), secret_file="", schema_file="", submitted=1.0,
@@ -283,6 +284,31 @@ def test_the_code_of_somebody_elses_model_is_named(
     assert saved_model(load_config(), str(model / "day")).job.model.entry == entry
     words = "this model of bob is a program, /bob/ctr.py:build, which runs here as you"
     assert capsys.readouterr().err == (f"{words}\n" if told else "")
+
+
+@pytest.mark.parametrize(
+    ("given", "exported"),
+    [([], ["page"]), (["--user-features", "page, city"], ["page", "city"]), (["--user-features", ""], [])],
+)
+def test_the_features_of_the_user_are_those_of_the_job_or_of_the_command(
+    model: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    given: list[str],
+    exported: list[str],
+) -> None:
+    monkeypatch.setenv("AFO_JOBS_ROOT", str(model / "jobs"))
+    asked: list[Any] = []
+    monkeypatch.setattr(export, "run", lambda *_, **options: asked.append(options) or [OfflineResult()])
+    features = "".join(f"  - {{name: {name}, kind: string}}\n" for name in ("page", "city", "item"))
+    job = Job(name="clicks", roles=ROLES, data=Data(train=("part-*",)), export=Export(user_features=("page",)))
+    write_job(model, "ann", job, f"label: click\nfeatures:\n{features}")
+    words = ["export", str(model / "day"), "--out", str(model / "out")]
+    assert run([*words, *given, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["user_features"] == exported
+    assert asked[0]["user_features"] == tuple(exported)
+    assert run([*words, "--user-features", "page,town"]) == SpecError.exit_code
+    assert "--user-features[1]: feature `town` is not in the schema" in capsys.readouterr().err
 
 
 def test_scores_replace_nothing_unasked(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
