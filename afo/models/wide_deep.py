@@ -1,6 +1,6 @@
 """Wide & Deep: Cheng et al., "Wide & Deep Learning for Recommender Systems" (2016), arXiv:1606.07792."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -21,11 +21,20 @@ def standardise_batch(dense: Any, seen: Any) -> tuple[Any, Any]:
 
 def standardise(dense: Any, statistics: Any) -> Any:
     """Dense values [B, n] with mean 0 and variance 1 by `statistics` [3, n]: samples, sum, sum of squares."""
+    return standardise_by(dense, *moments(statistics))
+
+
+def moments(statistics: Any) -> tuple[Any, Any]:
+    """The mean and what a difference from it is multiplied by, float32 [n] each."""
     samples = tf.maximum(statistics[0], 1.0)
     mean = statistics[1] / samples
     variance = tf.maximum(statistics[2] / samples - mean**2, 0.0) + EPSILON
-    mean, variance = tf.cast(mean, tf.float32), tf.cast(variance, tf.float32)
-    return tf.clip_by_value((dense - mean) * tf.math.rsqrt(variance), -CLIP, CLIP)
+    return tf.cast(mean, tf.float32), tf.math.rsqrt(tf.cast(variance, tf.float32))
+
+
+def standardise_by(dense: Any, mean: Any, factor: Any) -> Any:
+    """As `standardise`, by what `moments` found."""
+    return tf.clip_by_value((dense - mean) * factor, -CLIP, CLIP)
 
 
 def batch_statistics(dense: Any) -> Any:
@@ -58,23 +67,27 @@ def log_odds(layout: Layout, embeddings: Any, linear: Any, dense: Any, vector: A
     return total
 
 
-def first_sum(layout: Layout, pooled: Any, dense: Any, kernel: Any) -> Any:
-    """[B, units] float32: what some inputs add to the first layer, by their rows of its kernel.
+class FirstInputs(NamedTuple):
+    """Some inputs of the first layer, float32 [B, inputs], and their rows of its kernel, [inputs, units]."""
 
-    Inputs and kernel are rounded to `layout.precision` and their sum is not: it is a part of one.
+    values: Any
+    kernel: Any
+
+
+def deep_for_one_user(layout: Layout, user: FirstInputs, items: FirstInputs, weights: dict[str, Any]) -> Any:
+    """[n] float32: what the layers make of a user's inputs (B = 1) and n items', which together are all.
+
+    `weights`: all but the first kernel. The user's share of the first layer is a part of the items' bias.
     """
-    inputs = tf.concat([pooled, dense], axis=1)
-    if layout.precision != "float32":
-        inputs, kernel = (tf.cast(tf.cast(value, layout.precision), tf.float32) for value in (inputs, kernel))
-    return tf.matmul(inputs, kernel)
-
-
-def deep_behind_first(layout: Layout, user: Any, items: Any, weights: dict[str, Any]) -> Any:
-    """[n] float32: what the layers make of what a user [1, units] and n items [n, units] add to the first one."""
     bias = weights["layer0/bias"]
-    first = (user + bias) + items
-    if layout.precision != "float32":  # rounded where the layer itself does it
-        first = tf.cast(user + items, layout.precision) + tf.cast(bias, layout.precision)
+    if layout.precision == "float32":
+        bias = tf.reshape(tf.matmul(*user) + bias, [-1])
+        return _layers(layout, tf.nn.relu(tf.nn.bias_add(tf.matmul(*items), bias)), weights, 1)
+    # Inputs and kernel are rounded where they are used, and a sum as a whole: the part of one is not.
+    of_user, of_items = (
+        tf.matmul(*(tf.cast(tf.cast(value, layout.precision), tf.float32) for value in side)) for side in (user, items)
+    )
+    first = tf.cast(of_user + of_items, layout.precision) + tf.cast(bias, layout.precision)
     return _layers(layout, tf.nn.relu(first), weights, 1)
 
 

@@ -68,14 +68,15 @@ class UserItemWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untype
             if self._cut.mixed.layout.crosses:
                 total += tf.reduce_sum(self._tables.look_up_crosses(self._mixed, user | items), axis=1)
         if self._layout.has_deep:
-            total += wide_deep.deep_behind_first(self._layout, of_user.hidden, of_items.hidden, self._weights)
+            total += wide_deep.deep_for_one_user(self._layout, of_user.inputs, of_items.inputs, self._weights)
         return tf.sigmoid(total)[:, tf.newaxis]
 
 
-class _Added(NamedTuple):
-    """What a side adds to the first layer, [B, units], and to the log odds, [B]."""
+class _Seen(NamedTuple):
+    """What a side's columns are to the model; None without that part of it."""
 
-    hidden: Any
+    inputs: wide_deep.FirstInputs | None
+    #: [B]: a sum of linear weights.
     linear: Any
 
 
@@ -88,13 +89,13 @@ class _Side(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         if part.layout.has_deep:
             self.kernel = tf.Variable(kernel[np.array(part.inputs, np.int64)], trainable=False)
             own = statistics.numpy()[:, np.array(part.dense_inputs, np.int64)]
-            self.statistics = tf.Variable(own, trainable=False)
+            self.mean, self.factor = (tf.Variable(each, trainable=False) for each in wide_deep.moments(own))
 
-    def __call__(self, features: dict[str, Any]) -> _Added:
+    def __call__(self, features: dict[str, Any]) -> _Seen:
         layout, rows = self._columns.part.layout, self._tables.look_up(self._columns, features)
         linear = wide_deep.linear_sum(layout, rows.linear, rows.shares) if layout.has_wide else None
         if not layout.has_deep:
-            return _Added(None, linear)
+            return _Seen(None, linear)
         pooled = wide_deep.pool_embeddings(layout, rows.embeddings, rows.shares)
-        dense = wide_deep.standardise(rows.dense, self.statistics)
-        return _Added(wide_deep.first_sum(layout, pooled, dense, self.kernel), linear)
+        dense = wide_deep.standardise_by(rows.dense, self.mean, self.factor)
+        return _Seen(wide_deep.FirstInputs(tf.concat([pooled, dense], axis=1), self.kernel), linear)

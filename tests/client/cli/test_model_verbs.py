@@ -290,7 +290,7 @@ def test_the_code_of_somebody_elses_model_is_named(
     ("given", "exported"),
     [([], ["page"]), (["--user-features", "page, city"], ["page", "city"]), (["--user-features", ""], [])],
 )
-def test_the_features_of_the_user_are_those_of_the_job_or_of_the_command(
+def test_features_of_the_user_are_those_of_the_job_or_of_the_command(
     model: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
