@@ -14,21 +14,28 @@ from afo.data.schema import Schema
 from afo.embedding.saved_tables import Rows
 from afo.job import Data, Embedding, Job, Model, RoleSpec
 
+LENGTH = 50
+
 
 @dataclass(frozen=True)
 class RandomModel:
-    """Features `c0`, … and `d0`, …; rows of 16, layers of 128 and 64, hash tables of `keys` rows."""
+    """Features `c0`, … and `d0`, …; rows of 16, layers of 128 and 64, hash tables of `keys` rows.
+
+    The first `lists` categorical features have 50 values each.
+    """
 
     categorical: int
     dense: int
     keys: int
+    lists: int = 0
 
     def export(self, scratch: Path, user_features: tuple[str, ...] = ()) -> str:
         """A SavedModel with native tables."""
         from afo.train.export import export
         from afo.train.setup import JobParts
 
-        features = [Feature(name=f"c{n}", kind="categorical") for n in range(self.categorical)]
+        features = [Feature(name=f"c{n}", kind="categorical", max_length=LENGTH) for n in range(self.lists)]
+        features += [Feature(name=f"c{n}", kind="categorical") for n in range(self.lists, self.categorical)]
         features += [Feature(name=f"d{n}", kind="dense") for n in range(self.dense)]
         schema = scratch / "schema.yaml"
         schema.write_text(Schema(label="click", sample_id="sample_id", features=tuple(features)).to_yaml())
@@ -46,10 +53,13 @@ class RandomModel:
         """Values by feature: a request needs neither label nor id."""
         random = np.random.default_rng(1)
         return [
-            {f"c{n}": [int(key)] for n, key in enumerate(random.integers(0, self.keys, self.categorical))}
+            {f"c{n}": random.integers(1, self.keys, self._length(n)).tolist() for n in range(self.categorical)}
             | {f"d{n}": [float(value)] for n, value in enumerate(random.normal(size=self.dense))}
             for _ in range(count)
         ]
+
+    def _length(self, categorical: int) -> int:
+        return LENGTH if categorical < self.lists else 1
 
 
 def records(samples: Sequence[Mapping[str, Any]]) -> list[bytes]:

@@ -59,17 +59,19 @@ class UserItemWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untype
 
     def probabilities(self, user: dict[str, Any], items: dict[str, Any]) -> Any:
         """The user's features, [1, values] each, and the items', [n, values] each → float32 [n, 1]."""
-        size = tf.shape(next(iter(items.values())))[0]
-        shared = {name: tf.repeat(user[name], size, axis=0) for name in self._cut.shared}
+        shared = {name: self._repeat(user[name], items) for name in self._cut.shared}
         of_user, of_items = self._user(user), self._items(items | shared)
-        total = self._weights["bias"] + tf.zeros([size])
+        total = tf.convert_to_tensor(self._weights["bias"])
         if self._layout.has_wide:
-            total += of_user.linear + of_items.linear
+            total = (total + of_user.linear) + of_items.linear
             if self._cut.mixed.layout.crosses:
                 total += tf.reduce_sum(self._tables.look_up_crosses(self._mixed, user | items), axis=1)
         if self._layout.has_deep:
             total += wide_deep.deep_for_one_user(self._layout, of_user.inputs, of_items.inputs, self._weights)
         return tf.sigmoid(total)[:, tf.newaxis]
+
+    def _repeat(self, value: Any, items: dict[str, Any]) -> Any:
+        return tf.repeat(value, tf.shape(next(iter(items.values())))[0], axis=0)
 
 
 class _Seen(NamedTuple):
@@ -96,6 +98,8 @@ class _Side(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         linear = wide_deep.linear_sum(layout, rows.linear, rows.shares) if layout.has_wide else None
         if not layout.has_deep:
             return _Seen(None, linear)
-        pooled = wide_deep.pool_embeddings(layout, rows.embeddings, rows.shares)
-        dense = wide_deep.standardise_by(rows.dense, self.mean, self.factor)
-        return _Seen(wide_deep.FirstInputs(tf.concat([pooled, dense], axis=1), self.kernel), linear)
+        inputs = wide_deep.pool_embeddings(layout, rows.embeddings, rows.shares)
+        if layout.dense:
+            dense = wide_deep.standardise_by(rows.dense, self.mean, self.factor)
+            inputs = tf.concat([inputs, dense], axis=1) if layout.sparse else dense
+        return _Seen(wide_deep.FirstInputs(inputs, self.kernel), linear)
