@@ -77,7 +77,8 @@ class UserItemWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untype
 class _Seen(NamedTuple):
     """What a side's columns are to the model; None without that part of it."""
 
-    inputs: wide_deep.FirstInputs | None
+    #: `wide_deep.FirstInputs`.
+    inputs: Any
     #: [B]: a sum of linear weights.
     linear: Any
 
