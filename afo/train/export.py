@@ -70,7 +70,7 @@ def describe(
     parts: JobParts, reader: CheckpointReader, rows: RowType, tables: TableKind, user_features: tuple[str, ...]
 ) -> Exported:
     """What goes with a whole SavedModel of a checkpoint. Raises SpecError for `user_features` that will not do."""
-    check_user_features(parts.schema, parts.model.labels, user_features, "user features")
+    check_user_features(parts.schema, parts.model.labels, user_features, "$.export.user_features")
     saved = reader.manifest
     return Exported(
         manifest=reader.url, step=saved.step, labels=parts.model.labels, rows=rows, tables=tables,

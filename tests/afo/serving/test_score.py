@@ -43,7 +43,11 @@ def _asked(user: int, items: range) -> dict[str, list[bytes]]:
     return {"user": [encode(_values(user, user=True))], "items": [encode(_values(item, user=False)) for item in items]}
 
 
-@pytest.fixture(scope="module", params=[("hashed", "native"), ("dense", "frozen"), ("own", "native")], ids="-".join)
+@pytest.fixture(
+    scope="module",
+    params=[("hashed", "native"), ("hashed", "frozen"), ("dense", "frozen"), ("own", "native")],
+    ids="-".join,
+)
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     require_processor()
     found = Served(tmp_path_factory.mktemp("scored"), *request.param)
