@@ -27,7 +27,7 @@ import grpc
 import numpy as np
 import psutil
 import tensorflow as tf
-from random_model import export_random_model, random_records
+from random_model import RandomModel, records
 from report import MISSED, publish, result
 from size import SMALLEST, sized
 
@@ -38,6 +38,7 @@ from afo.serving.predict_messages import request_of
 GHZ = "github.com/bojand/ghz/cmd/ghz@v0.93.0"
 KEYS, REQUESTS, SWAPS = sized(400_000, 2_000), sized(10_000, 50), sized(200, 3)
 VERSIONS, CHANGED = 5, 0.01
+MODEL = RandomModel(categorical=10, dense=5, keys=KEYS)
 _ADDRESS = re.compile(r'serving gRPC on (\S+)"')
 
 
@@ -48,7 +49,7 @@ def main() -> int:
         base = Path(scratch, "ctr")
         Path(scratch, "work").mkdir()
         base.mkdir()
-        Path(export_random_model(Path(scratch, "work"), KEYS)).rename(base / "1")
+        Path(MODEL.export(Path(scratch, "work"))).rename(base / "1")
         # To build the load generator takes longer than all the rest of the smallest run.
         results = [] if SMALLEST else latencies(base, install_ghz(Path(scratch)), Path(scratch))
         results += [memory(base, Path(scratch)), *swaps(base, Path(scratch))]
@@ -89,7 +90,7 @@ def latencies(base: Path, ghz: str, scratch: Path) -> list[dict[str, object]]:
     server = Served(base, scratch)
     with Processor(str(base / "1")) as model:
         for count in (1, 50):
-            request = request_of({"examples": random_records(count, KEYS)})
+            request = request_of({"examples": records(MODEL.samples(count))})
             bare = [percentile_of_calls(model, request) for _ in range(3)]
             asked = [percentile_by_ghz(server, ghz, request, scratch) for _ in range(3)]
             ours, theirs = sorted(asked)[1], sorted(bare)[1]
@@ -191,7 +192,7 @@ def swaps(base: Path, scratch: Path) -> list[dict[str, object]]:
     server = Served(base, scratch)
     request = predict_pb2.PredictRequest()
     request.model_spec.name = "ctr"
-    request.inputs["examples"].CopyFrom(tf.make_tensor_proto(np.array(random_records(50, KEYS), object)))
+    request.inputs["examples"].CopyFrom(tf.make_tensor_proto(np.array(records(MODEL.samples(50)), object)))
     taken: list[tuple[float, float]] = []
     failed: list[str] = []
     over = threading.Event()

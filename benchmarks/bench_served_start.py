@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 import google_crc32c
 import numpy as np
-from random_model import export_random_model, random_records
+from random_model import RandomModel, records
 from report import MISSED, publish, result
 from size import sized
 
@@ -54,9 +54,13 @@ def main() -> int:
     return 0 if publish("served_start", results) else MISSED
 
 
+def _model(keys: int) -> RandomModel:
+    return RandomModel(categorical=10, dense=5, keys=keys)
+
+
 def starts(scratch: Path, keys: int, rounds: int) -> list[dict[str, object]]:
     """What a start takes, for each way to load and each state of the cache."""
-    mapped = Path(export_random_model(scratch, keys))
+    mapped = Path(_model(keys).export(scratch))
     read = scratch / "read"
     shutil.copytree(mapped, read)
     for file in (read / "assets").glob("*.rows"):
@@ -126,20 +130,20 @@ def started(loader: str, model: Path, keys: int) -> tuple[float, str]:
 
 def start(loader: str, model: str, keys: int) -> NoReturn:
     """Print the seconds to the first answer, and the answer, and end the process. What is imported was before."""
-    records = random_records(RECORDS, keys)
+    asked = records(_model(keys).samples(RECORDS))
     if loader == "afo.serving":
         from afo.serving import Processor, processor_library
 
         processor_library.load()
         began = time.perf_counter()
-        answer = Processor(model).predict({"examples": records})["probabilities"]
+        answer = Processor(model).predict({"examples": asked})["probabilities"]
     else:
         import tensorflow as tf
 
         from afo.ops.library import load
 
         load()
-        examples = tf.constant(records)
+        examples = tf.constant(asked)
         began = time.perf_counter()
         loaded = tf.saved_model.load(model)
         answer = loaded.signatures["serving_default"](examples=examples)["probabilities"].numpy()

@@ -12,9 +12,13 @@ from afo.data.example import encode
 from afo.data.feature import Feature
 from afo.data.schema import Schema
 from afo.embedding.saved_tables import Rows
-from afo.job import Data, Embedding, Job, Model, RoleSpec
+from afo.job import Data, Embedding, Job, Model, RoleSpec, TableKind
 
 LENGTH = 50
+
+
+#: Rows whose weights are drawn; further ones have the same.
+_DRAWN = 100_000
 
 
 @dataclass(frozen=True)
@@ -29,8 +33,8 @@ class RandomModel:
     keys: int
     lists: int = 0
 
-    def export(self, scratch: Path, user_features: tuple[str, ...] = ()) -> str:
-        """A SavedModel with native tables."""
+    def export(self, scratch: Path, user_features: tuple[str, ...] = (), tables: TableKind = "native") -> str:
+        """Write a SavedModel below `scratch` and return where."""
         from afo.train.export import export
         from afo.train.setup import JobParts
 
@@ -44,9 +48,9 @@ class RandomModel:
             roles={"ps": RoleSpec(), "worker": RoleSpec()},
             data=Data(schema="schema.yaml", train=("x",), sample_id="sample_id"),
         )  # fmt: skip
-        parts, target = JobParts(job, str(schema)), str(scratch / "exported")
+        parts, target = JobParts(job, str(schema)), str(scratch / f"exported-{tables}")
         checkpoint: Any = _RandomCheckpoint(self, parts.model.parameters(1, 1).dense.rows)
-        export(parts, checkpoint, target, scratch, "float32", "native", user_features)
+        export(parts, checkpoint, target, scratch, "float32", tables, user_features)
         return target
 
     def samples(self, count: int) -> list[dict[str, Any]]:
@@ -84,9 +88,11 @@ class _RandomCheckpoint:
         return np.repeat([[10.0], [0.0], [10.0]], self._model.dense, axis=1)
 
     def hash_tables(self, dims: Mapping[str, int]) -> dict[str, Rows]:
-        """Rows of the keys from 0 on."""
-        keys = self._model.keys
-        return {name: Rows(np.arange(keys), self._normal(keys, dim)) for name, dim in dims.items()}
+        """Rows of the keys from 0 on, in tables of equal width the same ones."""
+        count = self._model.keys
+        drawn = {dim: self._normal(min(count, _DRAWN), dim) for dim in set(dims.values())}
+        weights = {dim: np.resize(rows, (count, dim)) for dim, rows in drawn.items()}
+        return {name: Rows(np.arange(count), weights[dim]) for name, dim in dims.items()}
 
     def _normal(self, *shape: int) -> Any:
         return self._random.normal(0, 0.05, shape).astype(np.float32)

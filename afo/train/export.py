@@ -74,7 +74,8 @@ def describe(
     saved = reader.manifest
     return Exported(
         manifest=reader.url, step=saved.step, labels=parts.model.labels, rows=rows, tables=tables,
-        user_features=user_features, lineage=saved.lineage, directory=saved.directory, trained_at=saved.clock[-1][0] if saved.clock else None,
+        user_features=user_features, lineage=saved.lineage, directory=saved.directory,
+        trained_at=saved.clock[-1][0] if saved.clock else None,
     )  # fmt: skip
 
 

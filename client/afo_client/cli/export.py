@@ -77,7 +77,8 @@ def command(
     if as_json:
         print_json({
             "output": output, "manifest": found.ref.url, "step": step, "rows": rows, "tables": tables,
-            "user_features": of_user, "tables_in_files": result.in_files, "version": result.version, "parent": result.parent,
+            "user_features": of_user, "tables_in_files": result.in_files, "version": result.version,
+            "parent": result.parent,
         })  # fmt: skip
     else:
         print_result(

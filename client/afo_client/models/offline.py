@@ -84,8 +84,8 @@ def run(
     """Deal the files out to `processes`; a result of each. Raises the error of the first that fails.
 
     `rows`: how embedding tables are kept; None: as the export that was named keeps them, else as in training.
-    `tables`, `full_every`, `keep`, `user_features`: of an export (`OfflineTask`). `memory`: bytes that each process may take; None: all
-    together what is available.
+    `tables`, `full_every`, `keep`, `user_features`: of an export (`OfflineTask`). `memory`: bytes that each process may
+    take; None: all together what is available.
     """
     each = memory or available_memory() // max(1, min(processes, len(files)))
 
