@@ -49,9 +49,51 @@ std::size_t ShapeBytes(const ResponseTensor& tensor) {
   return bytes;
 }
 
+// Field of TensorProto that has the values of a type.
+std::uint32_t ValuesField(TensorType type) {
+  switch (type) {
+    case TensorType::kInt32:
+      return 7;
+    case TensorType::kInt64:
+      return 10;
+    case TensorType::kBool:
+      return 11;
+    default:
+      return 5;
+  }
+}
+
+// Calls `take` with each integer, as varints have negative ones: in 64 bits.
+template <typename Number, typename Take>
+void EachInteger(std::string_view numbers, const Take& take) {
+  for (std::size_t at = 0; at < numbers.size(); at += sizeof(Number)) {
+    Number value;
+    std::memcpy(&value, numbers.data() + at, sizeof(value));
+    take(static_cast<std::uint64_t>(std::int64_t{value}));
+  }
+}
+
+template <typename Take>
+void EachVarint(const ResponseTensor& tensor, const Take& take) {
+  if (tensor.type == TensorType::kInt32) EachInteger<std::int32_t>(tensor.numbers, take);
+  if (tensor.type == TensorType::kInt64) EachInteger<std::int64_t>(tensor.numbers, take);
+}
+
+bool HasVarints(const ResponseTensor& tensor) {
+  return tensor.type == TensorType::kInt32 || tensor.type == TensorType::kInt64;
+}
+
+// Of the packed values: those of floats and bools are the tensor's own.
+std::size_t ValuesBytes(const ResponseTensor& tensor) {
+  if (!HasVarints(tensor)) return tensor.numbers.size();
+  std::size_t bytes = 0;
+  EachVarint(tensor, [&](std::uint64_t value) { bytes += VarintBytes(value); });
+  return bytes;
+}
+
 std::size_t TensorBytes(const ResponseTensor& tensor) {
   return FieldBytes(static_cast<std::uint64_t>(tensor.type)) + PartBytes(ShapeBytes(tensor)) +
-         PartBytes(tensor.numbers.size());
+         PartBytes(ValuesBytes(tensor));
 }
 
 std::size_t OutputBytes(const ResponseTensor& tensor) {
@@ -84,7 +126,12 @@ void WritePredictResponse(const PredictResponse& response, char* to) {
       writer.Head(2, DimBytes(dim));
       writer.Field(1, static_cast<std::uint64_t>(dim));
     }
-    writer.Bytes(4, tensor.numbers);
+    if (HasVarints(tensor)) {
+      writer.Head(ValuesField(tensor.type), ValuesBytes(tensor));
+      EachVarint(tensor, [&](std::uint64_t value) { writer.Varint(value); });
+    } else {
+      writer.Bytes(ValuesField(tensor.type), tensor.numbers);
+    }
   }
   writer.Head(2, ModelSpecBytes(response));
   writer.Bytes(1, response.model);

@@ -2,6 +2,8 @@
 // predict_request.h.
 //
 //   PredictResponse { map<string, TensorProto> outputs = 1; ModelSpec model_spec = 2; }
+//
+// Values are in the field of their type (`float_val` and so on), as TensorFlow Serving has them: clients read that.
 #pragma once
 
 #include <cstdint>

@@ -18,6 +18,11 @@ _Field = descriptor_pb2.FieldDescriptorProto
 _NUMBERS = {"float32": 1, "int32": 3, "int64": 9, "bool": 10}
 _STRING = 7
 _NAMES = {number: name for name, number in _NUMBERS.items()}
+#: Field of TensorProto that has the values of a type, its number and its own type.
+_VALUES = {
+    "float32": ("float_val", 5, _Field.TYPE_FLOAT), "int32": ("int_val", 7, _Field.TYPE_INT32),
+    "int64": ("int64_val", 10, _Field.TYPE_INT64), "bool": ("bool_val", 11, _Field.TYPE_BOOL),
+}  # fmt: skip
 
 
 def request_of(inputs: Mapping[str, Any], signature: str = "") -> bytes:
@@ -63,7 +68,8 @@ def _fill(tensor: Any, name: str, value: Any) -> None:
 
 def _array(tensor: Any) -> np.ndarray[Any, Any]:
     shape = [dim.size for dim in tensor.tensor_shape.dim]
-    return np.frombuffer(tensor.tensor_content, _NAMES[tensor.dtype]).reshape(shape)
+    name = _NAMES[tensor.dtype]
+    return np.array(getattr(tensor, _VALUES[name][0]), name).reshape(shape)
 
 
 def _field(name: str, number: int, kind: Any, *, repeated: bool = False, of: str = "") -> Any:
@@ -101,6 +107,7 @@ def _messages() -> Sequence[Any]:
             _field("tensor_shape", 2, _Field.TYPE_MESSAGE, of="TensorShapeProto"),
             _field("tensor_content", 4, _Field.TYPE_BYTES),
             _field("string_val", 8, _Field.TYPE_BYTES, repeated=True),
+            *(_field(name, number, kind, repeated=True) for name, number, kind in _VALUES.values()),
         ],
     }
     spec = _field("model_spec", 1, _Field.TYPE_MESSAGE, of="ModelSpec")

@@ -53,7 +53,10 @@ int GiveText(int code, std::string_view text, Output to) {
 }
 
 int GiveStatus(const absl::Status& status, Output to) {
-  return GiveText(absl::IsInvalidArgument(status) ? kBadRequest : kFailed, status.message(), to);
+  // TensorFlow adds which node of which function it was.
+  const std::string_view message = status.message();
+  return GiveText(absl::IsInvalidArgument(status) ? kBadRequest : kFailed, message.substr(0, message.find("\n\t [[")),
+                  to);
 }
 
 // A request that was read, and the signature that it asks for.
@@ -188,7 +191,8 @@ absl::Status Answer(const AskedBatch& batch, void** data, int* sizes) {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const absl::StatusOr<std::vector<Tensor>> own = RowsOf(*outputs, first, joined.rows[i], all);
     if (!own.ok()) return own.status();
-    if (GiveResponse(ResponseOf(*signature, requests[i], *own), {&data[i], &sizes[i]}) != kOk) return NoMemoryForAnswer();
+    if (GiveResponse(ResponseOf(*signature, requests[i], *own), {&data[i], &sizes[i]}) != kOk)
+      return NoMemoryForAnswer();
     first += joined.rows[i];
   }
   return absl::OkStatus();

@@ -8,6 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tensorflow/core/platform/env.h"
+#include "tensorflow/core/platform/path.h"
 #include "tensorflow/core/public/session_options.h"
 
 namespace afo {
@@ -43,6 +45,12 @@ absl::Status ServedModel::Load() {
   options.config.set_intra_op_parallelism_threads(config_.intra_op_parallelism_threads);
   // Of those that run operations side by side. The others, within an operation, TensorFlow has once a process.
   options.config.set_use_per_session_threads(true);
+  // TensorFlow loads a model without them as one that has none, as while it is copied.
+  if (absl::Status status = tensorflow::Env::Default()->FileExists(
+          tensorflow::io::JoinPath(config_.savedmodel_dir, "variables", "variables.index"));
+      !status.ok()) {
+    return absl::NotFoundError("its variables are not there (variables/variables.index)");
+  }
   absl::Status status = tensorflow::LoadSavedModel(options, {}, config_.savedmodel_dir, {kServe}, &bundle_);
   if (!status.ok()) return status;
   const auto& definitions = bundle_.GetSignatures();
@@ -53,6 +61,7 @@ absl::Status ServedModel::Load() {
   for (const auto& [name, definition] : definitions) {
     auto signature = ServedSignature::Prepare(bundle_.session.get(), name, definition, config_.enable_inline_execute);
     if (signature.ok()) {
+      if (status = (*signature)->Probe(); !status.ok()) return status;
       signatures_.emplace(name, *std::move(signature));
     } else if (!absl::IsUnimplemented(signature.status()) || name == config_.signature_name) {
       return signature.status();

@@ -9,6 +9,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kMostDepth = 16;
+
 // [-1, 3]; null where the rank is unknown.
 Json ShapeOf(const tensorflow::PartialTensorShape& shape) {
   if (shape.unknown_rank()) return nullptr;
@@ -34,7 +36,10 @@ std::string DescribeServedModel(const ServedModel& model) {
                                 {"outputs", DescribeParameters(signature->outputs())}};
   }
   std::ifstream file(model.config().savedmodel_dir + "/assets.extra/afo.json");
-  const Json exported = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  // What lies deeper than anything of ours is left out: to copy and print it would take as many calls within each
+  // other.
+  const auto is_shallow = [](int depth, Json::parse_event_t, const Json&) { return depth < kMostDepth; };
+  const Json exported = Json::parse(file, is_shallow, /*allow_exceptions=*/false);
   for (const char* key : {"step", "labels", "rows", "tables"}) {
     if (exported.is_object() && exported.contains(key)) info[key] = exported[key];
   }

@@ -18,6 +18,8 @@ using tensorflow::tstring;
 
 // RunOptions.inter_op_thread_pool, of whoever calls.
 constexpr int kOfTheCaller = -1;
+// Of a request: 16 bytes of it could else cost the memory of millions.
+constexpr std::int64_t kMostRows = 1 << 16;
 
 // Whether requests and answers can have this type.
 bool IsCarried(tensorflow::DataType type) { return !NameOf(static_cast<TensorType>(type)).empty(); }
@@ -49,6 +51,29 @@ bool HasFixedRows(const ServedSignature::Parameter& input) {
 absl::Status OtherRows(const RequestTensor& tensor, const RequestTensor& first) {
   return absl::InvalidArgumentError(absl::StrCat("input `", std::string(tensor.name), "` has ", tensor.dims[0],
                                                  " rows where `", std::string(first.name), "` has ", first.dims[0]));
+}
+
+absl::Status TooManyRows(const RequestTensor& tensor) {
+  return absl::InvalidArgumentError(absl::StrCat("input `", std::string(tensor.name), "` has ", tensor.dims[0],
+                                                 " rows; a request may have ", kMostRows, " at most"));
+}
+
+// A tensor without rows, or with as many as the model fixes.
+absl::StatusOr<Tensor> Nothing(const ServedSignature::Parameter& parameter) {
+  TensorShape shape({0});
+  if (!parameter.shape.unknown_rank()) {
+    auto sizes = parameter.shape.dim_sizes();
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (sizes[i] < 0) sizes[i] = i == 0 ? 0 : 1;
+    }
+    if (absl::Status status = TensorShape::BuildTensorShape(sizes, &shape); !status.ok()) return status;
+  }
+  Tensor tensor(parameter.type, shape);
+  if (!tensor.IsInitialized()) return absl::ResourceExhaustedError("no memory is left for a request");
+  if (parameter.type != tensorflow::DT_STRING && tensor.NumElements() > 0) {
+    std::memset(tensor.data(), 0, tensor.TotalBytes());
+  }
+  return tensor;
 }
 
 }  // namespace
@@ -138,6 +163,7 @@ absl::StatusOr<std::vector<Tensor>> ServedSignature::Predict(const std::vector<R
     if (!given.dims.empty() && !HasFixedRows(wanted)) {
       if (first == nullptr) first = &given;
       if (given.dims[0] != first->dims[0]) return OtherRows(given, *first);
+      if (given.dims[0] > kMostRows) return TooManyRows(given);
     }
     absl::StatusOr<Tensor> tensor = TensorOf(given);
     if (!tensor.ok()) return tensor.status();
@@ -148,6 +174,18 @@ absl::StatusOr<std::vector<Tensor>> ServedSignature::Predict(const std::vector<R
   tensorflow::RunMetadata metadata;
   if (absl::Status status = session_->RunCallable(callable_, feeds, &outputs, &metadata); !status.ok()) return status;
   return outputs;
+}
+
+absl::Status ServedSignature::Probe() const {
+  std::vector<Tensor> feeds, outputs;
+  for (const Parameter& parameter : inputs_) {
+    absl::StatusOr<Tensor> nothing = Nothing(parameter);
+    if (!nothing.ok()) return nothing.status();
+    feeds.push_back(*std::move(nothing));
+  }
+  tensorflow::RunMetadata metadata;
+  const absl::Status status = session_->RunCallable(callable_, feeds, &outputs, &metadata);
+  return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ? absl::OkStatus() : status;
 }
 
 }  // namespace afo

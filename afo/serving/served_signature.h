@@ -43,6 +43,10 @@ class ServedSignature {
   // of strings refer to the request while it is answered.
   absl::StatusOr<std::vector<tensorflow::Tensor>> Predict(const std::vector<RequestTensor>& inputs) const;
 
+  // Asks for no rows, so that a model whose variables or tables are not there, or are others, is found out before a
+  // request comes. What a graph makes of no rows is its own matter: an error of the input is none.
+  absl::Status Probe() const;
+
  private:
   ServedSignature(tensorflow::Session* session, std::string name) : session_(session), name_(std::move(name)) {}
   absl::Status Read(const tensorflow::SignatureDef& definition, tensorflow::CallableOptions* callable);

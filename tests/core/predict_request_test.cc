@@ -133,8 +133,28 @@ TEST_CASE("an answer is a message that a reader of protobuf takes") {
       {{"probabilities", TensorType::kFloat, {3, 1}, {reinterpret_cast<const char*>(scores.data()), 12}}}};
   std::string bytes(PredictResponseBytes(response), 'x');
   WritePredictResponse(response, bytes.data());
-  CHECK(bytes == Sized(1, Sized(1, "probabilities") + Sized(2, Floats({3, 1}, Sized(4, Bytes(scores))))) +
+  CHECK(bytes == Sized(1, Sized(1, "probabilities") + Sized(2, Floats({3, 1}, Sized(5, Bytes(scores))))) +
                      Sized(2, Sized(1, "ctr") + Sized(2, Number(1, 300)) + Sized(3, "predict")));
+}
+
+TEST_CASE("values are in the field of their type") {
+  const std::int32_t small[] = {1, -1};
+  const std::int64_t large[] = {300, -1, 0};
+  const auto written = [](TensorType type, std::int64_t count, const void* values, std::size_t size) {
+    const PredictResponse response{"", "", {}, {{"y", type, {count}, {static_cast<const char*>(values), size}}}};
+    std::string bytes(PredictResponseBytes(response), 'x');
+    WritePredictResponse(response, bytes.data());
+    return bytes;
+  };
+  const auto expected = [](std::uint64_t type, std::int64_t count, const std::string& values) {
+    return Sized(1, Sized(1, "y") + Sized(2, Number(1, type) + Shape({count}) + values)) +
+           Sized(2, Sized(1, "") + Sized(3, ""));
+  };
+  const std::string minus = Varint(~std::uint64_t{0});
+  CHECK(written(TensorType::kInt32, 2, small, sizeof(small)) == expected(3, 2, Sized(7, Varint(1) + minus)));
+  CHECK(written(TensorType::kInt64, 3, large, sizeof(large)) ==
+        expected(9, 3, Sized(10, Varint(300) + minus + Varint(0))));
+  CHECK(written(TensorType::kBool, 2, "\1\0", 2) == expected(10, 2, Sized(11, std::string("\1\0", 2))));
 }
 
 TEST_CASE("requests of one form become one") {

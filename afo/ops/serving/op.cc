@@ -65,8 +65,8 @@ REGISTER_OP("AfoLookupServed")
     });
 
 // Makes a table's file of one that has rows alone, from byte 4096 on (served_writer.h), and behind them removed keys.
-// type: a RowType; checksum: CRC-32C of the rows and removed keys. parent, parent_path: of the table whose changes these
-// are, 0 and "" for a whole one. error: number of the system's error while the file was written, 0: none.
+// type: a RowType; checksum: CRC-32C of the rows and removed keys. parent, parent_path: of the table whose changes
+// these are, 0 and "" for a whole one. error: number of the system's error while the file was written, 0: none.
 REGISTER_OP("AfoSealServedTable")
     .Input("path: string")
     .Input("count: int64")
@@ -146,8 +146,8 @@ class LookupServedOp : public OpKernel {
     const Rows table = served->Get();
     OP_REQUIRES(context, table != nullptr, absl::FailedPreconditionError("the table of the model was not loaded"));
     OP_REQUIRES(context, table->header().dim == dim_,
-                absl::InvalidArgumentError(absl::StrCat("the table has rows of ", table->header().dim,
-                                                        " weights, and the model wants ", dim_)));
+                absl::DataLossError(absl::StrCat("the table has rows of ", table->header().dim,
+                                                 " weights, and the model wants ", dim_)));
     const Tensor& keys = context->input(1);
     tensorflow::TensorShape shape = keys.shape();
     OP_REQUIRES_OK(context, shape.AddDimWithStatus(dim_));

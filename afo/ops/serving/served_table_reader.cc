@@ -1,5 +1,7 @@
 #include "afo/ops/serving/served_table_reader.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -101,7 +103,15 @@ struct Opened {
   std::vector<char> first = std::vector<char>(kBlockBytes);
 };
 
+// Whether a file of this machine is something else, to open which might wait for somebody to write.
+bool IsIrregular(const std::string& path) {
+  struct stat found;
+  const std::string local(absl::StripPrefix(path, "file://"));
+  return !absl::StrContains(local, "://") && stat(local.c_str(), &found) == 0 && !S_ISREG(found.st_mode);
+}
+
 absl::StatusOr<Opened> Open(tensorflow::Env* env, const std::string& path) {
+  if (IsIrregular(path)) return Malformed(path, "it is no regular file");
   Opened opened;
   TF_RETURN_IF_ERROR(env->GetFileSize(path, &opened.size));
   std::unique_ptr<tensorflow::RandomAccessFile> file;

@@ -187,6 +187,49 @@ def test_a_closed_model_answers_nothing(exported: Exported) -> None:
         model.info()
 
 
+def test_a_request_has_not_more_rows_than_it_may(served: Processor) -> None:
+    # A shape costs nothing: one value stands for all.
+    shape = b"\x12\x06\x12\x04\x08\x81\x80\x04"  # [65537]
+    tensor = b"\x08\x07" + shape + b"\x42\x00"
+    entry = b"\x0a\x08examples\x12" + bytes([len(tensor)]) + tensor
+    with pytest.raises(SpecError, match="input `examples` has 65537 rows; a request may have 65536 at most"):
+        served.process(b"\x12" + bytes([len(entry)]) + entry)
+
+
+def test_a_model_that_is_not_whole_is_not_served(exported: Exported, tmp_path: Path) -> None:
+    copy = tmp_path / "copied"
+    shutil.copytree(exported.directory, copy)
+    (copy / "variables" / "variables.index").rename(tmp_path / "index")
+    with pytest.raises(SpecError, match=rf"cannot serve {copy}: its variables are not there"):
+        Processor(str(copy))
+    (tmp_path / "index").rename(copy / "variables" / "variables.index")
+    # Another model's table: of the other width.
+    by_width = {
+        int.from_bytes(path.read_bytes()[12:16], "little"): path for path in (copy / "assets").glob("table-*.rows")
+    }
+    shutil.copy(by_width[1], by_width[8])
+    with pytest.raises(SpecError, match=r"the table has rows of 1 weights, and the model wants 8"):
+        Processor(str(copy))
+
+
+def test_a_description_of_any_depth_is_read(exported: Exported, tmp_path: Path) -> None:
+    copy = tmp_path / "deep"
+    shutil.copytree(exported.directory, copy)
+    (copy / "assets.extra" / "afo.json").write_text('{"step": 7, "labels": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}")
+    with Processor(str(copy)) as model:
+        assert model.info()["step"] == 7
+
+
+def test_a_table_that_is_no_file_is_refused_at_once(exported: Exported, tmp_path: Path) -> None:
+    copy = tmp_path / "fifo"
+    shutil.copytree(exported.directory, copy)
+    table = next((copy / "assets").glob("table-*.rows"))
+    table.unlink()
+    os.mkfifo(table)
+    with pytest.raises(SpecError, match=rf"{table.name} is no table of a served model: it is no regular file"):
+        Processor(str(copy))
+
+
 def test_a_damaged_table_is_not_served(exported: Exported, tmp_path: Path) -> None:
     copy = tmp_path / "damaged"
     shutil.copytree(exported.directory, copy)
