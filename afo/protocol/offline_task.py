@@ -92,4 +92,5 @@ class OfflineResult(Struct, frozen=True, kw_only=True):
     version: int | None = None
     parent: int | None = None
     bytes: int = 0
+    why_whole: str = ""
     error: tuple[str, str] | None = None

@@ -60,8 +60,13 @@ def export(
     """Write the SavedModel of a checkpoint to `url`, replacing one that is there: all of it is written beside it first,
     and what was there stays until the new model is whole. Raises as `save_model`.
     """
-    local = save_model(parts, reader, scratch, describe(parts, reader, rows, tables, user_features))
-    hidden = upload(local, url)
+    about = describe(parts, reader, rows, tables, user_features)
+    local = save_model(parts, reader, scratch, about)
+    # The same name for each try of a job, so that one clears up after another.
+    owner = check_name(about.lineage.own.job_id, about.manifest) if about.lineage else "model"
+    hidden = storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")
+    storage.delete(hidden, recursive=True)
+    upload(local, hidden)
     storage.delete(url, recursive=True)
     storage.rename(hidden, url)
 
@@ -113,20 +118,12 @@ def _form(rows: RowType, tables: TableKind, files: Path) -> TableForm:
     return TableForm(rows, files, only_saved=True, stays_mapped=tables == "mapped")
 
 
-def upload(local: Path, url: str) -> str:
-    """Bring what `save_model` made beside `url`, where it takes a rename to be there; returns where it is.
-
-    The name matches no pattern, and is the same for each try of a job, so that one clears up after another.
-    """
-    source = export_info.read(str(local))
-    owner = check_name(source.lineage.own.job_id, source.manifest) if source.lineage else "model"
-    hidden = storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")
-    storage.delete(hidden, recursive=True)
+def upload(local: Path, url: str) -> None:
+    """Move what `save_model` made to `url`, a name that no pattern matches; a rename makes it a model."""
     for path in sorted(local.rglob("*")):
         if path.is_file():
-            storage.upload(str(path), storage.join(hidden, *path.relative_to(local).parts))
+            storage.upload(str(path), storage.join(url, *path.relative_to(local).parts))
     shutil.rmtree(local)
-    return hidden
 
 
 def _signatures(model: LocalModel, labels: tuple[str, ...], parts: JobParts, by: Parse) -> dict[str, Any]:

@@ -7,7 +7,9 @@
 Each version is a SavedModel: whoever loads one gets all of the model, as long as those that it needs are there.
 """
 
+import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +19,9 @@ from afo import storage
 from afo.checkpoint.restore import CheckpointReader
 from afo.embedding.merged_rows import MergedRows
 from afo.embedding.saved_tables import Rows
-from afo.errors import AlreadyExists, DataError, NotFound, Unsupported
+from afo.errors import AfoError, AlreadyExists, DataError, NotFound, Unsupported
 from afo.job import Export, RowType, TableKind
-from afo.logs.task_log import LOG, one_line
+from afo.logs.task_log import LOG
 from afo.train.export import describe, save_model, upload
 from afo.train.setup import JobParts
 from afo.trainable.served import export_versions
@@ -40,10 +42,11 @@ class Versions(NamedTuple):
 
 
 class Written(NamedTuple):
-    """A version that was written, and its bytes."""
+    """A version that was written, its bytes, and why it is whole, '' for changes."""
 
     version: Version
     bytes: int
+    why_whole: str
 
 
 def export_version(
@@ -67,7 +70,7 @@ def export_version(
     there = export_versions.list_versions(versions.base_path)
     number = export_versions.next_number(there)
     about = describe(parts, reader, rows, tables, user_features)
-    parent = _parent(there, reader, versions.full_every, rows)
+    parent, why_whole = _parent(there, reader, versions.full_every, rows)
     if parent is None:
         local = save_model(parts, reader, scratch, about)
     else:
@@ -76,25 +79,50 @@ def export_version(
             local = save_model(parts, changes, scratch, about)
     url = storage.join(versions.base_path, str(number))
     size = sum(path.stat().st_size for path in local.rglob("*") if path.is_file())
-    # Renamed onto nothing: another writer's version of this number stays.
-    storage.rename(upload(local, url), url)
+    _publish(local, url)
     for gone in export_versions.remove_old(versions.base_path, versions.keep):
         LOG.info("removed version %d of %s", gone, versions.base_path)
-    return Written(Version(number, url, about), size)
+    return Written(Version(number, url, about), size, why_whole)
 
 
-def _parent(there: list[Version], reader: CheckpointReader, full_every: int, rows: RowType) -> Version | None:
-    if reader.manifest.tables is None:
-        return None
-    alike = [version for version in there if version.exported.rows == rows and version.exported.tables != "frozen"]
-    parent = export_versions.choose_parent(alike, reader.bases(), full_every) if alike == there else None
+def _publish(local: Path, url: str) -> None:
+    """Raises AlreadyExists where another writer has written a version of this number: that one stays."""
+    # Of this writer alone, whose tries leave nothing.
+    hidden = storage.join(storage.parent(url), f".{storage.name(url)}.{secrets.token_hex(6)}.tmp")
     try:
-        if parent is not None:
-            _parent_table(parent, 0)
+        upload(local, hidden)
+        if storage.exists(url):
+            raise AlreadyExists(f"{url} was written meanwhile by another export; export again for a version after it")
+        # Onto nothing: a directory that came in between is not replaced.
+        storage.rename(hidden, url)
+    except BaseException:
+        with suppress(AfoError):
+            storage.delete(hidden, recursive=True)
+        raise
+
+
+def _parent(
+    there: list[Version], reader: CheckpointReader, full_every: int, rows: RowType
+) -> tuple[Version | None, str]:
+    """The version whose changes the next one has; or None, and why it is whole."""
+    if full_every == 1:
+        return None, "each version is"
+    if not there:
+        return None, "it is the first version"
+    if reader.manifest.tables is None:
+        return None, "the model has no hash tables"
+    if any(version.exported.rows != rows or version.exported.tables == "frozen" for version in there):
+        return None, "others there have tables of another form"
+    if not reader.bases():
+        return None, "its checkpoint holds all rows and no changes (`checkpoint.full_every`)"
+    parent = export_versions.choose_parent(there, reader.bases(), full_every)
+    if parent is None:
+        return None, f"one in {full_every} is, and where its checkpoint stands on that of no version there"
+    try:
+        _parent_table(parent, 0)
     except (NotFound, DataError) as error:
-        LOG.warning("the next version is whole: %s", one_line(str(error)))
-        return None
-    return parent
+        return None, str(error)
+    return parent, ""
 
 
 def _parent_table(parent: Version, place: int) -> Parent:

@@ -69,5 +69,5 @@ def _export(parts: JobParts, reader: CheckpointReader, task: OfflineTask) -> Off
     written = export_version(parts, reader, versions, scratch, task.rows, task.tables, task.user_features)
     return OfflineResult(
         in_files=reader.is_large, version=written.version.number, parent=written.version.exported.parent,
-        bytes=written.bytes,
+        bytes=written.bytes, why_whole=written.why_whole,
     )  # fmt: skip

@@ -11,12 +11,14 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from afo import storage
-from afo.errors import NotFound
+from afo.errors import DataError, NotFound
 from afo.trainable.served import export_info
 from afo.trainable.served.export_info import Exported
 
 #: Leftovers of writers that were killed are removed when they are as old, in seconds.
 _ABANDONED_S = 86400
+#: As TensorFlow Serving counts them.
+_MOST_NUMBER = 2**63 - 1
 _HIDDEN = re.compile(r"\.(\d{1,18})\.[^/]*\.tmp")
 
 
@@ -45,6 +47,8 @@ def list_versions(base_path: str) -> list[Version]:
             versions.append(Version(number, url, export_info.read(url)))
         except NotFound:
             continue
+        except DataError as error:
+            raise DataError(f"{error}; remove the version {url}, or write versions to another directory") from error
     return versions
 
 
@@ -54,8 +58,12 @@ def is_number(name: str) -> bool:
 
 
 def next_number(versions: Sequence[Version]) -> int:
-    """Seconds since 1970, but more than what is there: clocks of machines differ, and two may fall into one second."""
-    return max(int(time.time()), versions[-1].number + 1 if versions else 1)
+    """Of the next version: seconds since 1970, but more than what is there: clocks of machines differ, and two may fall
+    into one second. Raises DataError after the largest there is."""
+    number = max(int(time.time()), versions[-1].number + 1 if versions else 1)
+    if number > _MOST_NUMBER:
+        raise DataError(f"{versions[-1].url}: no version can come after it; remove it")
+    return number
 
 
 def choose_parent(versions: Sequence[Version], bases: Collection[str], full_every: int) -> Version | None:

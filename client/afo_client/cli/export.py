@@ -95,7 +95,7 @@ def _require_empty(output: str) -> None:
 def _place(output: str, result: OfflineResult) -> str:
     if result.version is None:
         return output
-    what = "whole" if result.parent is None else f"what changed since version {result.parent}"
+    what = f"whole ({result.why_whole})" if result.parent is None else f"what changed since version {result.parent}"
     return f"{storage.join(output, str(result.version))}, {what}"
 
 

@@ -4,7 +4,7 @@ import os
 
 import click
 
-from afo.errors import NotFound, UsageError
+from afo.errors import NotFound, Unsupported, UsageError
 from afo.formats.yaml_file import convert
 from afo.formats.yaml_tree import read_yaml
 from afo.job.paths import is_job_id
@@ -23,7 +23,7 @@ _PORT = click.IntRange(0, 65535)
     help="Serve exported models by TensorFlow Serving's gRPC and REST interfaces until Ctrl-C or SIGTERM. MODEL is a "
     "directory, with a name for requests before it: `ctr=serving/ctr`; of a SavedModel, or of numbered versions "
     "(`ctr/3/saved_model.pb`), of which the newest is served and new ones are watched for. Or it is a job, whose "
-    "export is served; left out: the job submitted last.",
+    "export is served, under the job's name or the one before it; left out: the job submitted last.",
     epilog=examples(
         "afo serve                       # the job submitted last",
         "afo serve ctr=serving/ctr cvr=serving/cvr --grpc-port 9000",
@@ -61,29 +61,34 @@ def _models(named: tuple[str, ...]) -> tuple[ModelConfig, ...]:
 
 
 def _model(named: str | None) -> ModelConfig:
-    if named is None or is_job_id(named):
-        return _exported(named)
-    name, found, path = named.rpartition("=")
-    if "://" not in path:
-        path = os.path.abspath(os.path.expanduser(path))
-        if not os.path.isdir(path):
-            raise NotFound(f"MODEL {named}: {path} is no directory")
-    return _config(name if found else os.path.basename(path), path)
+    name, _, place = (named or "").rpartition("=")
+    if named is None or is_job_id(place):
+        return _exported(name, place or None)
+    if "://" not in place:
+        place = os.path.abspath(os.path.expanduser(place))
+        if not os.path.isdir(place):
+            raise NotFound(f"MODEL {named}: {place} is no directory")
+    return _config(name or os.path.basename(place), place)
 
 
-def _config(name: str, path: str) -> ModelConfig:
-    try:
-        return ModelConfig(name=name, base_path=path)
-    except ValueError as error:
-        raise UsageError(f"MODEL: {error}; write NAME=DIRECTORY") from error
-
-
-def _exported(job: str | None) -> ModelConfig:
-    """What a job exported, under the job's name."""
+def _exported(name: str, job: str | None) -> ModelConfig:
+    """What a job exported, under the job's name where no other is given."""
     config = load_config()
     ref = find_job(config, job)
     place = places(ref)["model"].removeprefix("file://")
-    if "://" not in place and not os.path.isdir(place):
+    if "://" in place:
+        raise Unsupported(
+            f"{ref.job_id} exported to {place}, and models are served from disks here: `afo export {ref.job_id} --out"
+            " DIRECTORY`, then `afo serve NAME=DIRECTORY`"
+        )
+    if not os.path.isdir(place):
         raise NotFound(f"{ref.job_id} has exported nothing to {place}; `afo status {ref.job_id}` says how it stands")
     submitted = submitted_config(config, ref)
-    return _config(submitted.job.name if submitted else ref.job_id, place)
+    return _config(name or (submitted.job.name if submitted else ref.job_id), place, ref.job_id)
+
+
+def _config(name: str, place: str, job: str = "") -> ModelConfig:
+    try:
+        return ModelConfig(name=name, base_path=place)
+    except ValueError as error:
+        raise UsageError(f"{error}; name the model: `afo serve NAME={job or place}`") from error

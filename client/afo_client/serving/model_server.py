@@ -12,8 +12,8 @@ from afo_client.serving.serving_config import ModelConfig, ServingConfig
 
 NAME = "afo_model_server"
 _MIB = 1 << 20
-#: TensorFlow's own lines begin at warnings, unless the user says otherwise.
-_LOG_LEVEL = ("TF_CPP_MIN_LOG_LEVEL", "1")
+#: TensorFlow's own lines begin at errors, unless the user says otherwise: it warns of each request that is at fault.
+_LOG_LEVEL = ("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 def become(config: ServingConfig) -> NoReturn:

@@ -73,7 +73,10 @@ class ModelConfig(Section, frozen=True):
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"`name` is {self.name!r}; allowed: letters, digits, `.`, `_` and `-`, 128 at most")
         if "://" in self.base_path:
-            raise ValueError(f"`base_path` is {self.base_path}; models are served from disks here: copy it")
+            raise ValueError(
+                f"`base_path` is {self.base_path}; models are served from disks here: `afo export JOB --out DIRECTORY`,"
+                " or copy it"
+            )
         for label in self.version_labels:
             if not _NAME.fullmatch(label):
                 raise ValueError(f"`version_labels` has {label!r}; allowed: letters, digits, `.`, `_` and `-`")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from afo.errors import AfoError, SpecError, Unsupported
+from afo.errors import AlreadyExists, SpecError, Unsupported
 from afo.serving import Processor
 from incremental_versions import ExportedVersions
 from processor_build import require_processor
@@ -90,6 +90,14 @@ def test_a_writer_that_is_late_leaves_the_version_that_is_there(
     first = trained.write(trained.chain.save({1: 1.0}))
     monkeypatch.setattr(export_versions, "next_number", lambda _versions: first.number)
     before = Path(first.url, "assets", "table-0.rows").read_bytes()
-    with pytest.raises(AfoError, match=rf"{first.number}.*not empty"):
+    with pytest.raises(AlreadyExists, match=rf"{first.number} was written meanwhile by another export"):
         trained.write(trained.chain.save({1: 2.0}))
     assert Path(first.url, "assets", "table-0.rows").read_bytes() == before
+    assert [path.name for path in trained.base_path.iterdir()] == [str(first.number)]
+
+
+def test_versions_are_not_written_into_a_model(trained: ExportedVersions) -> None:
+    (trained.base_path / "assets").mkdir(parents=True)
+    (trained.base_path / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(AlreadyExists, match="is a SavedModel; versions need a directory of their own"):
+        trained.write(trained.chain.save({1: 1.0}))

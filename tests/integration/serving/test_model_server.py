@@ -236,7 +236,7 @@ def test_a_configuration_that_is_wrong_is_refused_with_its_place(tmp_path: Path,
 
 def test_a_command_line_that_is_wrong_is_refused(tmp_path: Path) -> None:
     assert "is no directory" in refusal(f"ctr={tmp_path}/none")
-    assert "write NAME=DIRECTORY" in refusal(f"a b={tmp_path}")
+    assert f"name the model: `afo serve NAME={tmp_path}`" in refusal(f"a b={tmp_path}")
     assert "leave MODEL, --host, --grpc-port and --rest-port out" in refusal("x", "--config", "serving.yaml")
 
 
