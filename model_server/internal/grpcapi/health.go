@@ -86,6 +86,9 @@ func (h *Health) Check(_ context.Context, request *healthpb.HealthCheckRequest) 
 
 // Watch tells the status of a service, and each other one that it gets.
 func (h *Health) Watch(request *healthpb.HealthCheckRequest, stream grpc.ServerStreamingServer[healthpb.HealthCheckResponse]) error {
+	if !arrived(stream.Context()) {
+		return status.Error(codes.DeadlineExceeded, "the message of Watch came too late")
+	}
 	told := healthpb.HealthCheckResponse_UNKNOWN
 	for {
 		is, changed, stopped := h.of(request.GetService())

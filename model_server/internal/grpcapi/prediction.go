@@ -32,16 +32,13 @@ func predictionService() *grpc.ServiceDesc {
 	return &described
 }
 
-func handlePredict(service any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+func handlePredict(service any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	request := &rawRequest{}
 	if err := decode(request); err != nil {
 		return nil, err
 	}
 	defer request.buffer.Free()
-	info := &grpc.UnaryServerInfo{Server: service, FullMethod: pb.PredictionService_Predict_FullMethodName}
-	return intercept(ctx, request, info, func(ctx context.Context, _ any) (any, error) {
-		return service.(*prediction).predict(ctx, request.bytes())
-	})
+	return service.(*prediction).predict(ctx, request.bytes())
 }
 
 func (p *prediction) predict(ctx context.Context, request []byte) (any, error) {

@@ -86,6 +86,7 @@ func (f *fake) Ready() bool {
 type served struct {
 	fake    *fake
 	health  *Health
+	dial    func() (net.Conn, error)
 	to      *grpc.ClientConn
 	mutex   sync.Mutex
 	entries []Entry
@@ -109,6 +110,7 @@ func newServed(t *testing.T, change ...func(*Options)) *served {
 	listener, server := bufconn.Listen(1<<20), NewServer(options)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
+	s.dial = listener.Dial
 	dial := func(context.Context, string) (net.Conn, error) { return listener.Dial() }
 	to, err := grpc.NewClient("passthrough:///x", grpc.WithContextDialer(dial), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
