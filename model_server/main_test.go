@@ -77,7 +77,7 @@ func begin(t *testing.T, change func(map[string]any)) *started {
 		"models":    []any{map[string]any{"name": "ctr", "base_path": filepath.Join(s.directory, "ctr")}},
 		"processor": map[string]any{"library": filepath.Join(libraries, "libafo_processor.so"), "tensorflow": libraries},
 		"grpc":      map[string]any{"address": "127.0.0.1:0"}, "rest": map[string]any{"address": "127.0.0.1:0"},
-		"poll_seconds": 0.01,
+		"file_system_poll_wait": 0.01,
 	}
 	if change != nil {
 		change(settings)
@@ -223,7 +223,7 @@ func (s *started) until(is func() bool) {
 // busy is a server that computes an answer for a while yet.
 func busy(t *testing.T, drainSeconds float64) (s *started, answered chan error) {
 	t.Helper()
-	s = begin(t, func(settings map[string]any) { settings["drain_seconds"] = drainSeconds })
+	s = begin(t, func(settings map[string]any) { settings["drain_timeout"] = drainSeconds })
 	to, url := s.connected(s.says(grpcLine)), "http://"+s.says(restLine)
 	s.write("ctr/1/saved_model.pb", "x")
 	s.says("serving a version")
@@ -262,7 +262,7 @@ func TestWhatDoesNotStartSaysWhy(t *testing.T) {
 		"unknown field":               func(settings map[string]any) { settings["model"] = 1 },
 		"processor.tensorflow is /no": func(settings map[string]any) { settings["processor"].(map[string]any)["tensorflow"] = "/no" },
 		"where nothing can listen":    func(settings map[string]any) { settings["grpc"] = map[string]any{"address": "192.0.2.1:1"} },
-		"poll_seconds is 0":           func(settings map[string]any) { settings["poll_seconds"] = 0 },
+		"file_system_poll_wait is 0":  func(settings map[string]any) { settings["file_system_poll_wait"] = 0 },
 		`base_path is \"m\"`: func(settings map[string]any) {
 			settings["models"] = []any{map[string]any{"name": "m", "base_path": "m"}}
 		},

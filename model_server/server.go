@@ -120,7 +120,7 @@ func (s *server) stop(ctx context.Context) {
 	stopping.Go(func() { s.stopGRPC(ctx) })
 	stopping.Go(func() {
 		if err := s.http.Shutdown(ctx); err != nil {
-			s.log.Warn("requests by REST are cut off, as drain_seconds are over", "error", err)
+			s.log.Warn("requests by REST are cut off, as drain_timeout is over", "error", err)
 			_ = s.http.Close()
 		}
 	})
@@ -144,7 +144,7 @@ func (s *server) stopGRPC(ctx context.Context) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		s.log.Warn("requests by gRPC are cut off, as drain_seconds are over")
+		s.log.Warn("requests by gRPC are cut off, as drain_timeout is over")
 		s.grpc.Stop()
 	}
 }

@@ -74,30 +74,6 @@ func printable(text string) bool {
 	return true
 }
 
-func (v Versions) check() error {
-	set := 0
-	for _, is := range []bool{v.Latest != 0, v.All, v.Specific != nil} {
-		if is {
-			set++
-		}
-	}
-	if set != 1 {
-		return errors.New("versions has more than one policy; allowed: one of latest, all and specific")
-	}
-	if v.Latest < 0 {
-		return fmt.Errorf("versions: latest is %d; allowed: 1 or more", v.Latest)
-	}
-	if v.Specific != nil && len(v.Specific) == 0 {
-		return errors.New("versions: specific is empty; allowed: one version or more")
-	}
-	for _, version := range v.Specific {
-		if version < 1 {
-			return fmt.Errorf("versions: specific has %d; allowed: 1 or more", version)
-		}
-	}
-	return nil
-}
-
 func (p Processor) check() error {
 	return errors.Join(
 		checkPath("processor.library", p.Library), checkPath("processor.tensorflow", p.TensorFlow),
@@ -124,14 +100,15 @@ func (l Listener) check(key string) error {
 
 func (l Limits) check() error {
 	return errors.Join(
-		checkInt("limits.request_bytes", l.RequestBytes, 1, mostRequestBytes),
+		checkInt("limits.request_size", l.RequestBytes, 1, mostRequestBytes),
 		checkInt("limits.concurrent_requests", l.ConcurrentRequests, 0, mostAtOnce),
 		checkInt("limits.queued_requests", l.QueuedRequests, 0, 4*mostAtOnce),
-		checkSeconds("limits.request_seconds", l.RequestSeconds, 0.001))
+		checkSeconds("limits.request_timeout", l.RequestSeconds, 0.001))
 }
 
 func (c *Config) checkTimes() error {
-	return errors.Join(checkSeconds("poll_seconds", c.PollSeconds, 0.01), checkSeconds("drain_seconds", c.DrainSeconds, 0))
+	return errors.Join(checkSeconds("file_system_poll_wait", c.PollSeconds, 0.01),
+		checkSeconds("shutdown_delay", c.DelaySeconds, 0), checkSeconds("drain_timeout", c.DrainSeconds, 0))
 }
 
 func (t *TLS) check() error {
@@ -157,7 +134,7 @@ func checkInt(key string, value, least, most int) error {
 
 func checkSeconds(key string, value, least float64) error {
 	if !(value >= least && value <= mostSeconds) {
-		return fmt.Errorf("%s is %v; allowed: %v to %d", key, value, least, mostSeconds)
+		return fmt.Errorf("%s is %v seconds; allowed: %v to %d", key, value, least, mostSeconds)
 	}
 	return nil
 }

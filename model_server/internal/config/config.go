@@ -13,15 +13,17 @@ import (
 	"time"
 )
 
-// Config is the whole configuration. Durations are seconds, sizes are bytes.
+// Config is the whole configuration, in the words of the file that users write: messages name its keys. Durations are
+// seconds, sizes are bytes.
 type Config struct {
 	Models       []Model   `json:"models"`
 	Processor    Processor `json:"processor"`
 	GRPC         Listener  `json:"grpc"`
 	REST         Listener  `json:"rest"`
 	Limits       Limits    `json:"limits"`
-	PollSeconds  float64   `json:"poll_seconds"`
-	DrainSeconds float64   `json:"drain_seconds"`
+	PollSeconds  float64   `json:"file_system_poll_wait"`
+	DelaySeconds float64   `json:"shutdown_delay"`
+	DrainSeconds float64   `json:"drain_timeout"`
 	TLS          *TLS      `json:"tls"`
 	TokensFile   string    `json:"tokens_file"`
 	AccessLog    string    `json:"access_log"`
@@ -32,15 +34,8 @@ type Model struct {
 	Name string `json:"name"`
 	// BasePath holds directories whose names are version numbers, or is itself a SavedModel.
 	BasePath      string           `json:"base_path"`
-	Versions      Versions         `json:"versions"`
+	Versions      Versions         `json:"model_version_policy"`
 	VersionLabels map[string]int64 `json:"version_labels"`
-}
-
-// Versions is the policy that picks versions: exactly one of its fields is set. Absent, it is the latest one.
-type Versions struct {
-	Latest   int     `json:"latest"`
-	All      bool    `json:"all"`
-	Specific []int64 `json:"specific"`
 }
 
 // Processor is where the libraries are, and how models are run.
@@ -59,10 +54,10 @@ type Listener struct {
 
 // Limits bound what clients can make the server do at once.
 type Limits struct {
-	RequestBytes       int     `json:"request_bytes"`
+	RequestBytes       int     `json:"request_size"`
 	ConcurrentRequests int     `json:"concurrent_requests"`
 	QueuedRequests     int     `json:"queued_requests"`
-	RequestSeconds     float64 `json:"request_seconds"`
+	RequestSeconds     float64 `json:"request_timeout"`
 }
 
 // TLS names PEM files. With a client CA, only clients with a certificate of it are let in.
@@ -75,7 +70,10 @@ type TLS struct {
 // Poll is the time between two looks for new versions.
 func (c *Config) Poll() time.Duration { return seconds(c.PollSeconds) }
 
-// Drain is how long requests under way may take once the server is told to stop.
+// Delay is how long the server answers still, and is not ready, once it is told to stop.
+func (c *Config) Delay() time.Duration { return seconds(c.DelaySeconds) }
+
+// Drain is how long requests under way may take after that.
 func (c *Config) Drain() time.Duration { return seconds(c.DrainSeconds) }
 
 // Deadline is how long a request may take, waiting included.
@@ -125,9 +123,8 @@ func Parse(text []byte) (*Config, error) {
 // fill puts what 0 stands for in its place.
 func (c *Config) fill() {
 	for i := range c.Models {
-		versions := &c.Models[i].Versions
-		if versions.Latest == 0 && !versions.All && versions.Specific == nil {
-			versions.Latest = 1
+		if versions := &c.Models[i].Versions; versions.policies == nil {
+			versions.Latest, versions.policies = 1, []string{"latest"}
 		}
 	}
 	if c.Limits.ConcurrentRequests == 0 {

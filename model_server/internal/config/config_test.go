@@ -2,6 +2,7 @@ package config
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,19 +30,35 @@ func TestWhatIsLeftOutHasDefaults(t *testing.T) {
 }
 
 func TestEverythingCanBeSet(t *testing.T) {
-	config, err := Parse([]byte(`{"models": [{"name": "ctr", "base_path": "/m", "versions": {"specific": [3, 4]},
+	config, err := Parse([]byte(`{"models": [{"name": "ctr", "base_path": "/m", "model_version_policy": {"specific": {"versions": [3, 4]}},
 	 "version_labels": {"Stable": 3}}],
 	 "processor": {"library": "/l.so", "tensorflow": "/tf", "intra_op_parallelism_threads": 1,
 	  "inter_op_parallelism_threads": 2, "enable_inline_execute": false},
 	 "grpc": {"address": "127.0.0.1:8500"}, "rest": {"address": "[::1]:8501"},
-	 "limits": {"request_bytes": 1024, "concurrent_requests": 3, "queued_requests": 5, "request_seconds": 0.5},
-	 "poll_seconds": 0.25, "drain_seconds": 0,
+	 "limits": {"request_size": 1024, "concurrent_requests": 3, "queued_requests": 5, "request_timeout": 0.5},
+	 "file_system_poll_wait": 0.25, "shutdown_delay": 0.5, "drain_timeout": 0,
 	 "tls": {"certificate": "c", "key": "k", "client_ca": "a"}, "tokens_file": "t", "access_log": "-"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Processor.EnableInlineExecute || config.Limits.QueuedRequests != 5 || config.Poll() != 250*time.Millisecond {
+	if config.Processor.EnableInlineExecute || config.Limits.QueuedRequests != 5 || config.Poll() != 250*time.Millisecond ||
+		config.Delay() != 500*time.Millisecond {
 		t.Errorf("%+v", config)
+	}
+}
+
+func TestPoliciesAreThoseOfTensorFlowServing(t *testing.T) {
+	for text, want := range map[string]Versions{
+		`{"latest": {"num_versions": 2}}`: {Latest: 2}, `{"latest": {}}`: {Latest: 1}, `{"all": {}}`: {All: true},
+		`{"specific": {"versions": [4, 3]}}`: {Specific: []int64{4, 3}},
+	} {
+		config, err := Parse([]byte(strings.Replace(smallest, `"/m/ctr"`, `"/m", "model_version_policy": `+text, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := config.Models[0].Versions; got.Latest != want.Latest || got.All != want.All || !slices.Equal(got.Specific, want.Specific) {
+			t.Errorf("%s: %+v", text, got)
+		}
 	}
 }
 
@@ -49,24 +66,28 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	for _, each := range []struct{ old, new, says string }{
 		{`"models"`, `"modles"`, `unknown field "modles"`},
 		{`"models"`, `"Models"`, `unknown field "Models"`},
-		{`"grpc"`, `"poll_seconds": 2, "poll_seconds": 3, "grpc"`, `"poll_seconds" is there twice`},
+		{`"grpc"`, `"file_system_poll_wait": 2, "file_system_poll_wait": 3, "grpc"`, `"file_system_poll_wait" is there twice`},
 		{`"/m/ctr"`, `"/m", "version_labels": {"a": 1, "a": 2}`, `"a" is there twice`},
 		{`{"address": "127.0.0.1:0"}}`, `{"address": "127.0.0.1:0"}} x`, "something follows"},
 		{`"name": "ctr"`, `"name": "a/b"`, `models[0]: name is "a/b"`},
 		{`"/m/ctr"`, `"m"`, `base_path is "m"`},
-		{`"/m/ctr"`, `"/m", "versions": {"latest": 1, "all": true}`, "more than one policy"},
-		{`"/m/ctr"`, `"/m", "versions": {"specific": []}`, "specific is empty"},
-		{`"/m/ctr"`, `"/m", "versions": {"specific": [0]}`, "specific has 0"},
-		{`"/m/ctr"`, `"/m", "versions": {"latest": -1}`, "latest is -1"},
+		{`"/m/ctr"`, `"/m", "model_version_policy": {"latest": {"num_versions": 1}, "all": {}}`, "has [latest, all]; allowed: one of"},
+		{`"/m/ctr"`, `"/m", "model_version_policy": {"specific": {"versions": []}}`, "models[0]: model_version_policy.specific.versions is empty"},
+		{`"/m/ctr"`, `"/m", "model_version_policy": {"specific": {"versions": [0]}}`, "specific.versions has 0"},
+		{`"/m/ctr"`, `"/m", "model_version_policy": {"latest": {"num_versions": 0}}`, "latest.num_versions is 0"},
+		{`"/m/ctr"`, `"/m", "model_version_policy": {}`, "has []; allowed: one of"},
+		{`"/m/ctr"`, `"/m", "model_version_policy": {"latest": {"num_version": 1}}`, `unknown field "num_version"`},
+		{`"/m/ctr"`, `"/m", "model_version_policy": {"all": true}`, "model_version_policy: json: cannot unmarshal bool"},
+		{`"grpc"`, `"shutdown_delay": -1, "grpc"`, "shutdown_delay is -1 seconds"},
 		{`"/m/ctr"`, `"/m", "version_labels": {"stable": 0}`, `"stable" is version 0`},
 		{`"/m/ctr"}`, `"/m"}, {"name": "ctr", "base_path": "/n"}`, "there twice"},
 		{`"/l.so"`, `""`, `processor.library is ""`},
 		{`"127.0.0.1:0"`, `""`, "neither grpc.address"},
 		{`"127.0.0.1:0"`, `"here"`, `grpc.address is "here"`},
-		{`"grpc"`, `"limits": {"request_bytes": 0}, "grpc"`, "limits.request_bytes is 0; allowed: 1 to"},
+		{`"grpc"`, `"limits": {"request_size": 0}, "grpc"`, "limits.request_size is 0; allowed: 1 to"},
 		{`"grpc"`, `"limits": {"concurrent_requests": -1}, "grpc"`, "limits.concurrent_requests is -1"},
-		{`"grpc"`, `"limits": {"request_seconds": 0}, "grpc"`, "limits.request_seconds is 0"},
-		{`"grpc"`, `"poll_seconds": 0, "grpc"`, "poll_seconds is 0"},
+		{`"grpc"`, `"limits": {"request_timeout": 0}, "grpc"`, "limits.request_timeout is 0"},
+		{`"grpc"`, `"file_system_poll_wait": 0, "grpc"`, "file_system_poll_wait is 0"},
 		{`"grpc"`, `"tls": {"certificate": "x"}, "grpc"`, "tls needs certificate and key"},
 	} {
 		text := strings.Replace(smallest, each.old, each.new, 1)

@@ -23,7 +23,7 @@ func (e *httpError) Error() string { return e.text }
 // readBody reads a body of at most `most` bytes, before gzip and after it: TensorFlow Serving takes gzip too, so clients
 // may send it, and a small one may become a large body.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	large := &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes, which limits.request_bytes allows", most)}
+	large := &httpError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes, which limits.request_size allows", most)}
 	if r.ContentLength > most {
 		return nil, large
 	}
@@ -68,7 +68,7 @@ func unreadable(err error, large *httpError) error {
 		return large
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &httpError{http.StatusRequestTimeout, "the body did not come within limits.request_seconds"}
+		return &httpError{http.StatusRequestTimeout, "the body did not come within limits.request_timeout"}
 	}
 	return &httpError{http.StatusBadRequest, fmt.Sprintf("the body cannot be read: %v", err)}
 }
