@@ -14,15 +14,18 @@ import (
 
 const (
 	headerTime = 5 * time.Second
+	// answerTime is for a client to read an answer, once it is there.
+	answerTime = 30 * time.Second
 	// idleTime is how long a connection may wait for its next request.
 	idleTime        = 2 * time.Minute
 	mostHeaderBytes = 64 << 10
 )
 
-// newHTTPServer gives a request as long to arrive as it may take.
+// newHTTPServer gives a request as long to arrive as it may take, and ends connections whose clients do not read.
 func newHTTPServer(log *slog.Logger, handler http.Handler, deadline time.Duration) *http.Server {
 	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime + deadline, IdleTimeout: idleTime,
+		Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime + deadline,
+		WriteTimeout: headerTime + deadline + answerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: mostHeaderBytes,
 		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
