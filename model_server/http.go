@@ -31,20 +31,24 @@ func newHTTPServer(log *slog.Logger, handler http.Handler, deadline time.Duratio
 	}
 }
 
-// newHandler is all that the REST address answers.
-func newHandler(settings *config.Config, predictor models.Predictor, counted *metrics.Metrics, access access) http.Handler {
+// newHandler is all that the REST address answers; leaving is whether the server was told to stop.
+func newHandler(settings *config.Config, predictor models.Predictor, counted *metrics.Metrics, access access, leaving func() bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", newRESTHandler(settings, predictor, counted, access))
 	mux.Handle("GET /metrics", counted.Handler())
 	mux.Handle("GET /monitoring/prometheus/metrics", counted.Handler())
 	mux.HandleFunc("GET /healthz", func(to http.ResponseWriter, _ *http.Request) { fmt.Fprintln(to, "ok") })
 	mux.HandleFunc("GET /readyz", func(to http.ResponseWriter, _ *http.Request) {
-		if predictor.Ready() {
-			fmt.Fprintln(to, "ready")
-			return
+		why := "it is stopping"
+		if !leaving() {
+			if predictor.Ready() {
+				fmt.Fprintln(to, "ready")
+				return
+			}
+			why = missing(predictor)
 		}
 		to.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(to, "not ready: "+missing(predictor))
+		fmt.Fprintln(to, "not ready: "+why)
 	})
 	return mux
 }
@@ -58,7 +62,7 @@ func missing(predictor models.Predictor) string {
 		}
 	}
 	if len(names) == 0 {
-		return "it is stopping"
+		return "a version has just changed; ask again"
 	}
 	return "no version is available of " + strings.Join(names, ", ")
 }

@@ -1,7 +1,7 @@
 // Command afo_model_server serves exported models by TensorFlow Serving's gRPC and REST APIs.
 //
-// It computes with libafo_processor.so, which it opens when it starts. SIGTERM and SIGINT end it once the requests
-// under way are answered; a second one ends it at once. SIGHUP begins a new file of the access log.
+// It computes with libafo_processor.so, which it opens when it starts. SIGTERM and SIGINT end it, after its
+// shutdown_delay, once the requests under way are answered; a second one ends it at once. SIGHUP begins a new file of the access log.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"afo/model_server/internal/config"
 	"afo/model_server/internal/processor"
@@ -55,12 +56,19 @@ func run(log *slog.Logger, arguments []string) error {
 	case err := <-failed:
 		return err
 	case got := <-signals:
-		log.Info("stopping once the requests under way are answered", "signal", got.String(), "seconds", settings.DrainSeconds)
+		log.Info("stopping once the requests under way are answered", "signal", got.String(),
+			"shutdown_delay", settings.DelaySeconds, "drain_timeout", settings.DrainSeconds)
 	}
 	go func() {
 		log.Error("stopping at once", "signal", (<-signals).String())
 		os.Exit(1)
 	}()
+	server.leave()
+	select {
+	case err := <-failed:
+		return err
+	case <-time.After(settings.Delay()):
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), settings.Drain())
 	defer cancel()
 	server.stop(ctx)

@@ -200,6 +200,34 @@ func TestARequestUnderWayIsAnsweredBeforeTheEnd(t *testing.T) {
 	}
 }
 
+func TestAServerAnswersForItsShutdownDelay(t *testing.T) {
+	s := begin(t, func(settings map[string]any) { settings["shutdown_delay"] = 3600 })
+	to, url := s.connected(s.says(grpcLine)), "http://"+s.says(restLine)
+	s.write("ctr/1/saved_model.pb", "x")
+	s.says("serving a version")
+	s.must(s.process.Process.Signal(syscall.SIGTERM))
+	s.until(func() bool {
+		code, body := s.got(url + "/readyz")
+		return code == 503 && body == "not ready: it is stopping\n"
+	})
+	client := healthpb.NewHealthClient(to)
+	s.until(func() bool {
+		health, err := client.Check(context.Background(), &healthpb.HealthCheckRequest{})
+		s.must(err)
+		return health.Status == healthpb.HealthCheckResponse_NOT_SERVING
+	})
+	if code, body := s.got(url + "/v1/models/ctr"); code != 200 || !strings.Contains(body, "AVAILABLE") {
+		t.Error(code, body)
+	}
+	if err := sleep(to); err != nil {
+		t.Error(err)
+	}
+	s.must(s.process.Process.Signal(syscall.SIGTERM))
+	if code := s.ends(); code != 1 {
+		t.Errorf("%d: %s", code, s.said.String())
+	}
+}
+
 // sleep asks for an answer that takes a while. The fake gives the request back, which is read as a response.
 func sleep(to *grpc.ClientConn) error {
 	request := &pb.PredictRequest{ModelSpec: &pb.ModelSpec{Name: "ctr"}, OutputFilter: []string{"sleep"}}

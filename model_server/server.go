@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"afo/model_server/internal/config"
@@ -26,6 +27,8 @@ type server struct {
 	access   access
 	registry *models.Registry
 	health   *grpcapi.Health
+	// leaving: it is not ready, and still answers.
+	leaving atomic.Bool
 
 	grpc       *grpc.Server
 	grpcListen net.Listener
@@ -61,7 +64,7 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 		RequestBytes: settings.Limits.RequestBytes, Deadline: settings.Limits.Deadline(),
 		Credentials: access.credentials, Authenticate: access.authenticate, LogAccess: access.logGRPC,
 	})
-	s.http = newHTTPServer(log, access.guarded(newHandler(settings, s.registry, counted, access)), settings.Limits.Deadline())
+	s.http = newHTTPServer(log, access.guarded(newHandler(settings, s.registry, counted, access, s.leaving.Load)), settings.Limits.Deadline())
 	if access.tls != nil && s.httpListen != nil {
 		s.httpListen = tls.NewListener(s.httpListen, access.tls)
 	}
@@ -109,11 +112,18 @@ func (s *server) start() <-chan error {
 	return failed
 }
 
+// leave is not ready from now on, so that whoever shares out requests sends no more of them here, and answers still.
+func (s *server) leave() {
+	s.leaving.Store(true)
+	s.health.Leave()
+}
+
 // lastWords is for closing models and the access log once requests have ended, where the time for draining is over.
 const lastWords = time.Second
 
-// stop is not ready from now on, answers what is under way until the context ends, and cuts off the rest.
+// stop takes no more requests, answers what is under way until the context ends, and cuts off the rest.
 func (s *server) stop(ctx context.Context) {
+	s.leave()
 	s.registry.Drain()
 	s.health.Stop()
 	var stopping sync.WaitGroup

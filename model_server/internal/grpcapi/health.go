@@ -22,7 +22,8 @@ type Health struct {
 	serving map[string]bool
 	// changed is closed, and another one takes its place, when something has changed.
 	changed chan struct{}
-	stopped bool
+	// leaving: it is NOT_SERVING for good. stopped: nobody may watch it any more.
+	leaving, stopped bool
 }
 
 // NewHealth says that nothing is served yet.
@@ -35,7 +36,7 @@ func NewHealth() *Health {
 func (h *Health) Update(predictor models.Predictor) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	if h.stopped {
+	if h.leaving {
 		return
 	}
 	for _, name := range predictor.Names() {
@@ -45,11 +46,16 @@ func (h *Health) Update(predictor models.Predictor) {
 	h.tell()
 }
 
-// Stop makes everything NOT_SERVING, for good.
-func (h *Health) Stop() {
+// Leave makes everything NOT_SERVING, for good.
+func (h *Health) Leave() { h.end(false) }
+
+// Stop does so too, and ends the streams of those who watch.
+func (h *Health) Stop() { h.end(true) }
+
+func (h *Health) end(stopped bool) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	h.stopped = true
+	h.leaving, h.stopped = true, h.stopped || stopped
 	for name := range h.serving {
 		h.serving[name] = false
 	}

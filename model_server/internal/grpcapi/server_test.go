@@ -300,8 +300,11 @@ func TestHealthFollowsThePredictor(t *testing.T) {
 	}
 	next(watch, healthpb.HealthCheckResponse_SERVING)
 	next(unknown, healthpb.HealthCheckResponse_SERVICE_UNKNOWN)
-	s.health.Stop()
+	s.health.Leave()
 	next(watch, healthpb.HealthCheckResponse_NOT_SERVING)
+	s.health.Update(s.fake)
+	is("ctr", healthpb.HealthCheckResponse_NOT_SERVING)
+	s.health.Stop()
 	for _, each := range []grpc.ServerStreamingClient[healthpb.HealthCheckResponse]{watch, unknown} {
 		_, err := each.Recv()
 		fails(t, err, codes.Unavailable, "the server is stopping")
