@@ -144,10 +144,11 @@ func (h *handler) predict(ctx context.Context, text []byte, to *answer) error {
 	// says that it does not.
 	request := appendRequest(nil, to.target.spec, parsed.signature, inputs)
 	response, version, err := h.predictor.Predict(ctx, to.target.spec, request)
+	// Of an error too, where a version gave it.
+	to.version = version
 	if err != nil {
 		return err
 	}
-	to.version = version
 	outputs, err := parseOutputs(response)
 	if err != nil {
 		return err

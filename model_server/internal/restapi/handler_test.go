@@ -208,6 +208,16 @@ func TestARequestEndsInTime(t *testing.T) {
 	}
 }
 
+func TestAnErrorIsObservedWithTheVersionThatGaveIt(t *testing.T) {
+	var seen Observation
+	handler := New(&fake{signatures: signed(age), err: status.Error(codes.InvalidArgument, "bad")},
+		Options{Begin: func(context.Context) func(Observation) { return func(o Observation) { seen = o } }})
+	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, path, strings.NewReader(`{"instances": [1]}`)))
+	if seen.Status != http.StatusBadRequest || seen.Version != 7 {
+		t.Errorf("%+v", seen)
+	}
+}
+
 func TestAHandlerThatPanicsIsObserved(t *testing.T) {
 	var seen Observation
 	handler := New(nil, Options{Begin: func(context.Context) func(Observation) { return func(o Observation) { seen = o } }})

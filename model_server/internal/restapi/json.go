@@ -3,7 +3,9 @@ package restapi
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -48,17 +50,35 @@ func (s *scanner) peek() byte {
 func (s *scanner) unexpected(wanted string) error {
 	s.peek()
 	rest := s.text[s.at:]
-	for _, word := range []string{"NaN", "Infinity", "-Infinity", "nan", "inf", "-inf"} {
-		if bytes.HasPrefix(rest, []byte(word)) {
-			return wrong(s.at, "%s is not a number of JSON, and no value of a tensor is read from it", word)
+	if len(rest) == 0 {
+		return wrong(s.at, "is no JSON: the body ends where %s is expected", wanted)
+	}
+	for _, word := range []string{"nan", "inf", "-inf"} {
+		if wanted == aValue && len(rest) >= len(word) && strings.EqualFold(string(rest[:len(word)]), word) {
+			return wrong(s.at, "is %s, which is not read; write NaN, Infinity or -Infinity", rest[:len(word)])
 		}
 	}
-	if len(rest) == 0 {
-		return wrong(s.at, "the JSON ends where %s is expected", wanted)
-	}
 	character, _ := utf8.DecodeRune(rest)
-	return wrong(s.at, "the JSON has %q at byte %d, where %s is expected", character, s.at, wanted)
+	return wrong(s.at, "is no JSON: byte %d is %q, where %s is expected", s.at, character, wanted)
 }
+
+const aValue = "a value"
+
+// special reads NaN, Infinity or -Infinity, which JSON does not have, and TensorFlow Serving does. "": it is none.
+func (s *scanner) special() (word string, value float64) {
+	if c := s.peek(); c != 'N' && c != 'I' && !(c == '-' && s.at+1 < len(s.text) && s.text[s.at+1] == 'I') {
+		return "", 0
+	}
+	for word, value := range specials {
+		if bytes.HasPrefix(s.text[s.at:], []byte(word)) {
+			s.at += len(word)
+			return word, value
+		}
+	}
+	return "", 0
+}
+
+var specials = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
 
 // list calls each at every element of a list, which it must read.
 func (s *scanner) list(each func(index int) error) error {
@@ -118,7 +138,7 @@ func (s *scanner) object(each func(key []byte) error) error {
 	}
 }
 
-// skip reads a value of any kind, so that all of it is known to be JSON.
+// skip reads a value of any kind, so that all of it is known to be JSON, but for its special numbers.
 func (s *scanner) skip(depth int) error {
 	c := s.peek()
 	if (c == '[' || c == '{') && depth == mostDepth {
@@ -135,7 +155,9 @@ func (s *scanner) skip(depth int) error {
 	case 't', 'f', 'n':
 		_, err = s.word()
 	default:
-		_, _, err = s.number()
+		if word, _ := s.special(); word == "" {
+			_, _, err = s.number()
+		}
 	}
 	return err
 }
@@ -149,7 +171,7 @@ func (s *scanner) word() (string, error) {
 			return word, nil
 		}
 	}
-	return "", s.unexpected("a value")
+	return "", s.unexpected(aValue)
 }
 
 // number reads a number, and says whether it is written as a whole one.
@@ -162,7 +184,7 @@ func (s *scanner) number() (literal []byte, whole bool, err error) {
 	if next.here('0') {
 		next.at++
 	} else if !next.digits() {
-		return nil, false, s.unexpected("a value")
+		return nil, false, s.unexpected(aValue)
 	}
 	whole = true
 	if next.here('.') {

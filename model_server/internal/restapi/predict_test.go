@@ -2,6 +2,7 @@ package restapi
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -102,15 +103,23 @@ func TestWhatIsWrongWithABodyIsSaidWithItsPlace(t *testing.T) {
 		{age, `{"instances": [1], "signature_name": "other"}`, `the body wants the signature "other"; the model has serving_default`},
 		{age, `{"instances": {"age": 1}}`, "instances is not a list"},
 		{age, `{"instances": []}`, "instances is empty"},
-		{age, `{"instances": [1, 2`, "the JSON ends where `,` or `]` is expected"},
+		{age, `{"instances": [1, 2`, "instances[1] is no JSON: the body ends where `,` or `]` is expected"},
 		{age, `{"instances": [1, 2.5]}`, `instances[1] is 2.5, where the input "age" wants a whole number`},
 		{age, `{"instances": [{"age": 1}, {"age": 1e2}]}`, "instances[1].age is 1e2"},
 		{age, `{"instances": [9223372036854775808]}`, "instances[0] is 9223372036854775808, which is beyond DT_INT64"},
-		{age, `{"instances": [{"age": 1}, {"age": NaN}]}`, "instances[1].age NaN is not a number of JSON"},
-		{age, `{"instances": [-Infinity]}`, "instances[0] -Infinity is not a number"},
-		{age, `{"instances": [01]}`, "instances[0] the JSON has '1' at byte 16"},
-		{age, `{"instances": ["1"]}`, `instances[0] is a string, where the input "age" wants a number`},
+		{age, `{"instances": [{"age": 1}, {"age": NaN}]}`, "instances[1].age is NaN, where the input \"age\" wants a whole number"},
+		{age, `{"instances": [-Infinity]}`, "instances[0] is -Infinity, where the input \"age\" wants a whole number"},
+		{age, `{"instances": [01]}`, "instances[0] is no JSON: byte 16 is '1', where `,` or `]` is expected"},
+		{age, `{"instances": ["1"]}`, `instances[0] is a string, where the input "age" wants a whole number`},
 		{age, `{"instances": [null]}`, "instances[0] is null"},
+		{age, `{"instances": [nan]}`, "instances[0] is nan, which is not read; write NaN, Infinity or -Infinity"},
+		{age, `{"instances": [1 NaN]}`, "instances[0] is no JSON: byte 17 is 'N'"},
+		{age, `{"instances": [1], "signature_name": NaN}`, "signature_name is not a string"},
+		{map[string]string{"x": "DT_FLOAT"}, `{"inputs": [1, null]}`, "inputs[1] is null, where the input \"x\" wants a number; write NaN for a missing number"},
+		{map[string]string{"x": "DT_FLOAT"}, `{"inputs": [NaN1]}`, "inputs[0] is no JSON: byte 15 is '1'"},
+		{map[string]string{"x": "DT_FLOAT"}, `{"inputs": ["NaN"]}`, "inputs[0] is a string"},
+		{map[string]string{"x": "DT_BOOL"}, `{"inputs": [NaN]}`, "inputs[0] is NaN, where the input \"x\" wants true or false"},
+		{map[string]string{"x": "DT_STRING"}, `{"inputs": [Infinity]}`, "inputs[0] is Infinity, where the input \"x\" wants a string"},
 		{age, `{"instances": [true]}`, "instances[0] is true or false"},
 		{age, `{"instances": [[1, 2], [3]]}`, "instances[1] is a list of 1, where the one before it is of 2"},
 		{age, `{"instances": [[1], 2]}`, "instances[1] is a value, where the ones before it are lists"},
@@ -150,6 +159,20 @@ func TestWhatIsWrongWithABodyIsSaidWithItsPlace(t *testing.T) {
 		if f.request != nil {
 			t.Errorf("%.60s: the model was asked", one.body)
 		}
+	}
+}
+
+func TestMissingNumbersAreReadForFloats(t *testing.T) {
+	f := &fake{signatures: signed(map[string]string{"x": "DT_FLOAT", "name": "DT_STRING"}), response: scores()}
+	answer := ask(t, f, http.MethodPost, path, `{"instances": [{"x": [NaN, -Infinity], "name": "NaN"}, {"x": [Infinity, 1], "name": "b"}]}`)
+	if answer.Code != http.StatusOK {
+		t.Fatal(answer.Code, answer.Body)
+	}
+	read := decodeRequest(t, f.request).Inputs
+	values := read["x"].Values
+	if wide := float64(values[0].(float32)); !math.IsNaN(wide) || values[1] != float32(math.Inf(-1)) || values[2] != float32(math.Inf(1)) ||
+		values[3] != float32(1) || !reflect.DeepEqual(read["x"].Dims, []int64{2, 2}) || read["name"].Strings[0] != "NaN" {
+		t.Errorf("%+v", read)
 	}
 }
 

@@ -86,7 +86,11 @@ func (t *tensorReader) readList(s *scanner, depth int) error {
 }
 
 func (t *tensorReader) readValue(s *scanner) error {
-	switch c := s.peek(); {
+	c, start := s.peek(), s.at
+	if word, value := s.special(); word != "" {
+		return t.addSpecial(start, word, value)
+	}
+	switch {
 	case t.of == stringType:
 		return t.readString(s)
 	case t.of == boolType && (c == 't' || c == 'f'):
@@ -119,14 +123,32 @@ func (t *tensorReader) wrongKind(s *scanner) error {
 	case 'n':
 		kind = "null"
 	}
-	wanted := "a number"
+	advice := ""
+	if kind == "null" && t.of == float32Type {
+		advice = "; write NaN for a missing number"
+	}
+	return wrong(s.at, "is %s, where the input %s wants %s%s", kind, quoted(t.name), t.wanted(), advice)
+}
+
+func (t *tensorReader) wanted() string {
 	switch t.of {
 	case boolType:
-		wanted = "true or false"
+		return "true or false"
 	case stringType:
-		wanted = "a string or {\"b64\": \"…\"}"
+		return "a string or {\"b64\": \"…\"}"
+	case int32Type, int64Type:
+		return "a whole number"
 	}
-	return wrong(s.at, "is %s, where the input %s wants %s", kind, quoted(t.name), wanted)
+	return "a number"
+}
+
+// addSpecial takes what is no number where the input has such values.
+func (t *tensorReader) addSpecial(start int, word string, value float64) error {
+	if t.of != float32Type {
+		return wrong(start, "is %s, where the input %s wants %s", word, quoted(t.name), t.wanted())
+	}
+	t.content = binary.LittleEndian.AppendUint32(t.content, math.Float32bits(float32(value)))
+	return nil
 }
 
 func (t *tensorReader) readNumber(s *scanner) error {
