@@ -14,6 +14,7 @@ import (
 
 const (
 	noToken    = "the request has no token; it is sent as `Authorization: Bearer TOKEN`"
+	manyTokens = "the request has more than one header Authorization; it is sent once, as `Authorization: Bearer TOKEN`"
 	wrongToken = "the token of the request is not in the tokens file"
 )
 
@@ -68,8 +69,12 @@ func refuse(w http.ResponseWriter, r *http.Request, wrong string) {
 
 // whose reads the values of the header, of which there is one.
 func (t *Tokens) whose(headers []string) (who, wrong string) {
-	if len(headers) != 1 {
+	switch len(headers) {
+	case 0:
 		return "", noToken
+	case 1:
+	default:
+		return "", manyTokens
 	}
 	scheme, presented, ok := strings.Cut(headers[0], " ")
 	presented = strings.TrimSpace(presented)

@@ -199,6 +199,9 @@ func TestRequestsOfHTTPNeedAToken(t *testing.T) {
 		if body := recorder.Body.String(); refused != strings.HasPrefix(body, `{"error":"`) || strings.Contains(body, "-token-") {
 			t.Errorf("%s %q: %s", one.path, one.headers, body)
 		}
+		if many := strings.Contains(recorder.Body.String(), "more than one header Authorization"); many != (len(one.headers) > 1) {
+			t.Errorf("%s %q: %s", one.path, one.headers, recorder.Body)
+		}
 		if want := one.code == 200 && one.path == "/v1/models/ctr"; want != (entry.Who == "ann" && who == "ann") {
 			t.Errorf("%s %q is of %q", one.path, one.headers, entry.Who)
 		}

@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"afo/model_server/internal/models"
 )
 
 const path = "/v1/models/ctr:predict"
@@ -158,6 +160,28 @@ func TestWhatIsWrongWithABodyIsSaidWithItsPlace(t *testing.T) {
 		}
 		if f.request != nil {
 			t.Errorf("%.60s: the model was asked", one.body)
+		}
+	}
+}
+
+func TestAValueInThePlaceOfAListSaysHowToWriteIt(t *testing.T) {
+	f := &fake{signatures: map[string]models.Signature{defaultSignature: {Inputs: map[string]models.TensorInfo{
+		"city": {DType: "DT_STRING", Shape: []int64{-1, 1}}}}}, response: scores()}
+	for body, want := range map[string]string{
+		`{"instances": ["Ulm"]}`:                              "instances[0] is a value, where the input \"city\" has the shape [?, 1]: write it as a list, [\"Ulm\"]",
+		`{"instances": [{"city": "Ulm"}]}`:                    "instances[0].city is a value",
+		`{"inputs": {"city": ["Ulm", "a"]}}`:                  "inputs.city[0] is a value",
+		`{"instances": ["` + strings.Repeat("x", 100) + `"]}`: "write it as a list, […]",
+	} {
+		answer := ask(t, f, http.MethodPost, path, body)
+		if said := errorOf(t, answer); answer.Code != http.StatusBadRequest || !strings.Contains(said, want) {
+			t.Errorf("%s: %d %s, want %s", body, answer.Code, said, want)
+		}
+	}
+	// What else is wrong with a shape the model says.
+	for _, body := range []string{`{"instances": [["Ulm"]]}`, `{"inputs": "Ulm"}`, `{"inputs": []}`, `{"inputs": [[["Ulm"]]]}`} {
+		if answer := ask(t, f, http.MethodPost, path, body); answer.Code != http.StatusOK {
+			t.Errorf("%s: %d %s", body, answer.Code, answer.Body)
 		}
 	}
 }

@@ -129,6 +129,19 @@ func (t tensors) names() string { return listed(t.named) }
 
 // read makes the tensors of a body.
 func (b *body) read(signature models.Signature) (tensors, error) {
+	inputs, err := b.readValues(signature)
+	if err != nil {
+		return inputs, err
+	}
+	for _, one := range inputs.all {
+		if err := one.checkRank(signature.Inputs[one.name].Shape); err != nil {
+			return inputs, err
+		}
+	}
+	return inputs, nil
+}
+
+func (b *body) readValues(signature models.Signature) (tensors, error) {
 	s := &scanner{text: b.text, at: b.values}
 	if b.row {
 		return readInstances(s, signature)

@@ -3,6 +3,7 @@ package restapi
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -42,6 +43,9 @@ type tensorReader struct {
 	content []byte
 	// Instances that had a value for this input.
 	instances int
+	// Where the first value is, and its text; "": there is none.
+	first     int
+	firstText string
 }
 
 // read reads one value within `depth` lists that were read already.
@@ -54,7 +58,32 @@ func (t *tensorReader) read(s *scanner, depth int) error {
 	} else if depth != len(t.dims) {
 		return wrong(s.at, "is a value, where the ones before it are lists: all have the same shape")
 	}
-	return t.readValue(s)
+	s.peek()
+	start := s.at
+	err := t.readValue(s)
+	if t.firstText == "" && err == nil {
+		t.first, t.firstText = start, string(s.text[start:min(s.at, start+mostQuoted)])
+	}
+	return err
+}
+
+// checkRank says how to write values that lack the innermost list of the input's shape; of other shapes the model says
+// what is wrong.
+func (t *tensorReader) checkRank(shape []int64) error {
+	inner := len(shape) - 1
+	if inner != len(t.dims) || inner < 1 || shape[inner] > 1 || t.firstText == "" {
+		return nil
+	}
+	text := t.firstText
+	if len(text) == mostQuoted {
+		text = "…"
+	}
+	return wrong(t.first, "is a value, where the input %s has the shape %s: write it as a list, [%s]", quoted(t.name), shapeText(shape), text)
+}
+
+// shapeText has ? where any size will do.
+func shapeText(shape []int64) string {
+	return strings.ReplaceAll(strings.ReplaceAll(fmt.Sprint(shape), "-1", "?"), " ", ", ")
 }
 
 func (t *tensorReader) readList(s *scanner, depth int) error {
