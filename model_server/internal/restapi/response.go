@@ -18,8 +18,9 @@ const outputsField = protowire.Number(1)
 
 // output is a tensor of numbers of an answer.
 type output struct {
-	of      dtype
-	dims    []int64
+	of   dtype
+	dims []int64
+	// As tensor_content has it, whichever field it came in.
 	content []byte
 }
 
@@ -31,7 +32,7 @@ func badAnswer(format string, arguments ...any) error {
 	return status.Errorf(codes.Internal, "the model's answer "+format, arguments...)
 }
 
-// fields calls each at every field of a message; of those that are numbers and bytes with their value.
+// fields calls each at every field of a message; of those that are numbers, and of bytes (else nil), with their value.
 func fields(message []byte, each func(field protowire.Number, number uint64, bytes []byte) error) error {
 	for len(message) > 0 {
 		field, kind, size := protowire.ConsumeTag(message)
@@ -44,6 +45,10 @@ func fields(message []byte, each func(field protowire.Number, number uint64, byt
 		switch kind {
 		case protowire.VarintType:
 			number, size = protowire.ConsumeVarint(message)
+		case protowire.Fixed32Type:
+			var fixed uint32
+			fixed, size = protowire.ConsumeFixed32(message)
+			number = uint64(fixed)
 		case protowire.BytesType:
 			bytes, size = protowire.ConsumeBytes(message)
 		default:
@@ -90,6 +95,9 @@ func parseOutputs(response []byte) (map[string]output, error) {
 	return outputs, err
 }
 
+// typedFields have an element each in a TensorProto, where it has no tensor_content.
+var typedFields = map[dtype]protowire.Number{float32Type: 5, int32Type: 7, int64Type: 10, boolType: 11}
+
 func parseOutput(name string, tensor []byte) (output, error) {
 	var parsed output
 	err := fields(tensor, func(field protowire.Number, number uint64, bytes []byte) error {
@@ -111,24 +119,109 @@ func parseOutput(name string, tensor []byte) (output, error) {
 	if !ok {
 		return parsed, badAnswer("has the output %s of data type %d, which is not written as JSON", quoted(name), parsed.of)
 	}
-	left := int64(len(parsed.content) / width)
-	exact := len(parsed.content)%width == 0
-	count := int64(1)
-	if slices.Contains(parsed.dims, 0) {
-		count = 0
+	count, ok := elements(parsed.dims, math.MaxInt32/width)
+	if !ok {
+		return parsed, badAnswer("has the output %s of the shape %v, which no message has room for", quoted(name), parsed.dims)
 	}
-	for _, size := range parsed.dims {
-		// Divided before it is multiplied: the sizes of a shape may overflow.
-		if size < 0 || count > 0 && count > left/size {
-			exact = false
-			break
-		}
-		count *= size
+	if len(parsed.content) == 0 && count > 0 {
+		return parsed, parsed.readTyped(name, tensor, count)
 	}
-	if !exact || count != left {
+	if len(parsed.content) != count*width {
 		return parsed, badAnswer("has the output %s with %d bytes, which are not those of its shape %v", quoted(name), len(parsed.content), parsed.dims)
 	}
 	return parsed, nil
+}
+
+// elements of a shape, of which there are at most so many.
+func elements(dims []int64, most int) (int, bool) {
+	count := int64(1)
+	if slices.Contains(dims, 0) {
+		count = 0
+	}
+	for _, size := range dims {
+		// Divided before it is multiplied: the sizes of a shape may overflow.
+		if size < 0 || count > 0 && count > int64(most)/size {
+			return 0, false
+		}
+		count *= size
+	}
+	return int(count), true
+}
+
+// mostRepeated is how many elements one value may stand for: a small answer must not become a large one.
+const mostRepeated = 1 << 24
+
+// readTyped reads the field of the output's type, packed or not. It has a value for each element, or fewer, of which
+// the last one stands for all that are missing.
+func (o *output) readTyped(name string, tensor []byte, count int) error {
+	width := widths[o.of]
+	// Each value has a byte or more.
+	o.content = make([]byte, 0, min(count, len(tensor))*width)
+	add := func(number uint64) error {
+		if len(o.content) == count*width {
+			return badAnswer("has the output %s with more values than its shape %v", quoted(name), o.dims)
+		}
+		o.addValue(number)
+		return nil
+	}
+	err := fields(tensor, func(field protowire.Number, number uint64, packed []byte) error {
+		if field != typedFields[o.of] {
+			return nil
+		}
+		if packed == nil {
+			return add(number)
+		}
+		return unpack(packed, o.of == float32Type, add)
+	})
+	if err != nil {
+		return err
+	}
+	missing := count - len(o.content)/width
+	if missing == count || missing > mostRepeated {
+		return badAnswer("has the output %s with %d values, which are not those of its shape %v", quoted(name), count-missing, o.dims)
+	}
+	last := o.content[len(o.content)-width:]
+	o.content = append(o.content, bytes.Repeat(last, missing)...)
+	return nil
+}
+
+// unpack calls each at the numbers of a packed field.
+func unpack(packed []byte, fixed bool, each func(uint64) error) error {
+	for len(packed) > 0 {
+		var number uint64
+		var size int
+		if fixed {
+			var bits uint32
+			bits, size = protowire.ConsumeFixed32(packed)
+			number = uint64(bits)
+		} else {
+			number, size = protowire.ConsumeVarint(packed)
+		}
+		if size < 0 {
+			return badAnswer("is not protobuf: %v", protowire.ParseError(size))
+		}
+		packed = packed[size:]
+		if err := each(number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addValue adds an element as tensor_content has it.
+func (o *output) addValue(number uint64) {
+	switch o.of {
+	case int64Type:
+		o.content = binary.LittleEndian.AppendUint64(o.content, number)
+	case boolType:
+		value := byte(0)
+		if number != 0 {
+			value = 1
+		}
+		o.content = append(o.content, value)
+	default:
+		o.content = binary.LittleEndian.AppendUint32(o.content, uint32(number))
+	}
 }
 
 func parseShape(message []byte) ([]int64, error) {
