@@ -159,7 +159,7 @@ const (
 )
 
 func TestAServerStartsServesAndEnds(t *testing.T) {
-	s := begin(t, nil)
+	s := begin(t, func(settings map[string]any) { settings["access_log"] = filepath.Join(t.TempDir(), "access.log") })
 	to := s.connected(s.says(grpcLine))
 	url := "http://" + s.says(restLine)
 	if code, body := s.got(url + "/readyz"); code != 503 || !strings.Contains(body, "no version is available of ctr") {
@@ -182,6 +182,9 @@ func TestAServerStartsServesAndEnds(t *testing.T) {
 		if code, body := s.got(url + path); code != 200 || !strings.Contains(body, `afo_serving_model_version{model="ctr",state="AVAILABLE",version="3"} 1`) {
 			t.Error(code, body)
 		}
+	}
+	if code, body := s.got(url + "/metrics"); code != 200 || !strings.Contains(body, `afo_serving_access_log_lines_lost_total{reason="dropped"} 0`) {
+		t.Error(code, body)
 	}
 	s.must(s.process.Process.Signal(syscall.SIGTERM))
 	if code := s.ends(); code != 0 {

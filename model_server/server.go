@@ -48,6 +48,9 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 		names = append(names, each.Name)
 	}
 	counted := metrics.New(names)
+	if access.log != nil {
+		counted.AccessLog(access.log.Dropped, access.log.Failed)
+	}
 	s.registry = models.New(models.Options{
 		Models: settings.Models, Load: loader(library), Log: log, Events: counted,
 		Concurrent: settings.Limits.ConcurrentRequests, Queued: settings.Limits.QueuedRequests, Poll: settings.Poll(),

@@ -5,6 +5,7 @@ package metrics
 import (
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"afo/model_server/internal/models"
@@ -12,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Metrics are all of a server. Any number of goroutines may use them at once.
@@ -19,6 +21,8 @@ type Metrics struct {
 	registry *prometheus.Registry
 	models   map[string]bool
 
+	// Held, to write, while counts of requests go from one series to another: none is lost meanwhile.
+	moving        sync.RWMutex
 	requests      *prometheus.CounterVec
 	seconds       *prometheus.HistogramVec
 	inFlight      *prometheus.GaugeVec
@@ -100,7 +104,9 @@ func (m *Metrics) Begin(api string) func(Request) {
 		} else if request.Version != 0 {
 			version = fmt.Sprint(request.Version)
 		}
+		m.moving.RLock()
 		m.requests.WithLabelValues(model, version, api, request.Method, request.Code).Inc()
+		m.moving.RUnlock()
 		m.seconds.WithLabelValues(model, api).Observe(request.Took.Seconds())
 		m.requestBytes.WithLabelValues(model, api).Add(float64(request.RequestBytes))
 		m.responseBytes.WithLabelValues(model, api).Add(float64(request.ResponseBytes))
@@ -134,9 +140,49 @@ func (m *Metrics) Available(model string, version int64, step int64, exported ti
 }
 
 // Gone implements models.Events: a server that runs for months has series of a few versions, not of all that it had.
+// What it counted of this one is counted without a version, so that no sum falls.
 func (m *Metrics) Gone(model string, version int64) {
 	m.state.DeletePartialMatch(of(model, version))
-	m.requests.DeletePartialMatch(of(model, version))
+	m.moving.Lock()
+	defer m.moving.Unlock()
+	for _, each := range collected(m.requests) {
+		labels := prometheus.Labels{}
+		for _, label := range each.GetLabel() {
+			labels[label.GetName()] = label.GetValue()
+		}
+		if labels["model"] == model && labels["version"] == fmt.Sprint(version) {
+			m.requests.Delete(labels)
+			labels["version"] = ""
+			m.requests.With(labels).Add(each.GetCounter().GetValue())
+		}
+	}
+}
+
+// collected are the series of a metric.
+func collected(from prometheus.Collector) []*dto.Metric {
+	series := make(chan prometheus.Metric)
+	go func() {
+		from.Collect(series)
+		close(series)
+	}()
+	var all []*dto.Metric
+	for each := range series {
+		read := &dto.Metric{}
+		if each.Write(read) == nil { // of a counter: it has no errors
+			all = append(all, read)
+		}
+	}
+	return all
+}
+
+// AccessLog counts the lines that the access log lost, as these functions tell, which never fall.
+func (m *Metrics) AccessLog(dropped, failed func() int64) {
+	for reason, count := range map[string]func() int64{"dropped": dropped, "failed": failed} {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: name("access_log_lines_lost_total"), ConstLabels: prometheus.Labels{"reason": reason},
+			Help: "Lines of the access log for which there was no room (dropped), or that could not be written (failed).",
+		}, func() float64 { return float64(count()) }))
+	}
 }
 
 func of(model string, version int64) prometheus.Labels {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,9 +67,39 @@ func TestVersionsComeAndGo(t *testing.T) {
 		has(t, m, true, line)
 	}
 	has(t, m, false, "LOADING")
-	m.Begin("grpc")(Request{Method: "Predict", Code: "OK", Model: "ctr", Version: 3})
+	m.Begin("grpc")(Request{API: "grpc", Method: "Predict", Code: "OK", Model: "ctr", Version: 3})
 	m.State("ctr", 3, models.StateEnd)
 	has(t, m, false, "afo_serving_model_step{")
+	m.Begin("grpc")(Request{API: "grpc", Method: "Predict", Code: "OK", Model: "ctr"})
+	m.Begin("rest")(Request{API: "rest", Method: "predict", Code: "200", Model: "ctr", Version: 4})
 	m.Gone("ctr", 3)
 	has(t, m, false, `version="3"`)
+	// The sum over the versions is what it was.
+	has(t, m, true, `afo_serving_requests_total{api="grpc",code="OK",method="Predict",model="ctr",version=""} 2`)
+	has(t, m, true, `afo_serving_requests_total{api="rest",code="200",method="predict",model="ctr",version="4"} 1`)
+}
+
+func TestNoCountIsLostWhileAVersionGoes(t *testing.T) {
+	m := New([]string{"ctr"})
+	var counting sync.WaitGroup
+	for range 4 {
+		counting.Go(func() {
+			for range 100 {
+				m.Begin("grpc")(Request{API: "grpc", Method: "Predict", Code: "OK", Model: "ctr", Version: 3})
+			}
+		})
+	}
+	for range 20 {
+		m.Gone("ctr", 3)
+	}
+	counting.Wait()
+	m.Gone("ctr", 3)
+	has(t, m, true, `afo_serving_requests_total{api="grpc",code="OK",method="Predict",model="ctr",version=""} 400`)
+}
+
+func TestLinesThatTheAccessLogLostAreCounted(t *testing.T) {
+	m := New(nil)
+	m.AccessLog(func() int64 { return 3 }, func() int64 { return 5 })
+	has(t, m, true, `afo_serving_access_log_lines_lost_total{reason="dropped"} 3`)
+	has(t, m, true, `afo_serving_access_log_lines_lost_total{reason="failed"} 5`)
 }
