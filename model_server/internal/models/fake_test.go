@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -69,6 +68,32 @@ type fakes struct {
 	goOn    chan struct{}
 	mutex   sync.Mutex
 	clock   time.Time
+	log     lines
+}
+
+// lines are a log, kept.
+type lines struct {
+	mutex sync.Mutex
+	text  strings.Builder
+}
+
+func (l *lines) Write(text []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.Write(text)
+}
+
+// said counts the lines of the log that hold a text.
+func (f *fakes) said(text string) int {
+	f.log.mutex.Lock()
+	defer f.log.mutex.Unlock()
+	count := 0
+	for line := range strings.Lines(f.log.text.String()) {
+		if strings.Contains(line, text) {
+			count++
+		}
+	}
+	return count
 }
 
 func (f *fakes) load(directory string) (Servable, error) {
@@ -114,7 +139,7 @@ func newFakes(t *testing.T, policy config.Versions, change ...func(*Options)) *f
 	options := Options{
 		Models: []config.Model{{Name: "ctr", BasePath: f.base, Versions: policy, VersionLabels: map[string]int64{"stable": 1, "next": 9}}},
 		Load:   f.load, Concurrent: 8, Queued: 1000, Poll: time.Millisecond,
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Events: f, Changed: func() {}, Now: f.now,
+		Log: slog.New(slog.NewTextHandler(&f.log, nil)), Events: f, Changed: func() {}, Now: f.now,
 	}
 	for _, each := range change {
 		each(&options)

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -24,7 +25,9 @@ func (m *model) run(ctx context.Context) {
 // look loads what the policy wants, then retires what it does not. Before a wanted version answers nothing is retired,
 // so that there is always one that does.
 func (m *model) look(ctx context.Context) {
-	found, err := scan(m.BasePath)
+	found, problems, err := scan(m.BasePath)
+	m.note(problems)
+	found = m.kept(found, problems)
 	if err == nil && len(found) == 0 {
 		err = errors.New("it holds no version: a directory with a number for its name that has a saved_model.pb")
 	}
@@ -52,6 +55,35 @@ func (m *model) look(ctx context.Context) {
 		}
 	}
 	m.retire(numbersOf(m.Versions, picked))
+}
+
+// note logs entries that are passed over, once each for as long as they say the same, and says it in their status.
+func (m *model) note(problems []problem) {
+	noted := map[string]string{}
+	for _, each := range problems {
+		noted[each.path] = each.err.Error()
+		if m.noted[each.path] == noted[each.path] {
+			continue
+		}
+		m.log.Warn("an entry of base_path is passed over", "path", each.path, "error", each.err)
+		if each.number != 0 && m.find(each.number) == nil {
+			m.set(each.number, StateEnd, each.err)
+		}
+	}
+	m.noted = noted
+}
+
+// kept are the versions found, and those that are served while their directories cannot be read: these go on.
+func (m *model) kept(found []candidate, problems []problem) []candidate {
+	for _, each := range problems {
+		served := m.find(each.number)
+		here := func(of candidate) bool { return of.number == each.number }
+		if each.number != 0 && served != nil && !slices.ContainsFunc(found, here) {
+			found = append(found, served.candidate)
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(b.number, a.number) })
+	return found
 }
 
 // say logs what keeps the model from being looked for, once for as long as it is the same.

@@ -30,6 +30,8 @@ type model struct {
 	served   atomic.Pointer[[]*version]
 	failures map[int64]*failure
 	lastSaid string
+	// noted are the entries of base_path that are passed over, by their path, with the reason.
+	noted map[string]string
 
 	mutex sync.Mutex
 	// others are the versions of which none is served under their number, and attempts to replace one that is.

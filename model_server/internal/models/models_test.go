@@ -162,15 +162,6 @@ func TestWhatIsServedOutlivesItsDirectory(t *testing.T) {
 	f.must(os.RemoveAll(f.base + ".away"))
 }
 
-func TestAVersionThatIsWrittenTwiceIsAnError(t *testing.T) {
-	f := newFakes(t, latest)
-	f.write(3, "three")
-	f.must(os.CopyFS(filepath.Join(f.base, "003"), os.DirFS(filepath.Join(f.base, "3"))))
-	if _, err := scan(f.base); err == nil || !strings.Contains(err.Error(), "are the same version") {
-		t.Error(err)
-	}
-}
-
 func TestPolicies(t *testing.T) {
 	for _, each := range []struct {
 		policy config.Versions

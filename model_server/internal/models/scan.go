@@ -33,46 +33,66 @@ type candidate struct {
 // exported is when the SavedModel was written.
 func (c candidate) exported() time.Time { return time.Unix(0, c.identity.modified) }
 
+// problem is an entry of base_path that is passed over.
+type problem struct {
+	path string
+	// number is the version that would be there; 0: there is one beside it.
+	number int64
+	err    error
+}
+
 // scan finds the versions at base, the newest first: base is a SavedModel, or holds some in directories whose names
-// are numbers from 1 on. A directory without saved_model.pb is not there yet, and other names are not meant.
-func scan(base string) ([]candidate, error) {
+// are numbers from 1 on. A directory without saved_model.pb is not there yet, and other names are not meant. An entry
+// that cannot be read is a problem of its own: the others count.
+func scan(base string) ([]candidate, []problem, error) {
 	only, err := single(base)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if only != nil {
-		return []candidate{*only}, nil
+		return []candidate{*only}, nil, nil
 	}
 	entries, err := os.ReadDir(base)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var found []candidate
-	for _, entry := range entries {
-		number, ok := numberOf(entry.Name())
-		if !ok {
-			continue
-		}
-		each, err := read(filepath.Join(base, entry.Name()), number)
-		if err != nil {
-			return nil, err
-		}
-		if each != nil {
+	var problems []problem
+	for _, entry := range numbered(entries) {
+		path := filepath.Join(base, entry.name)
+		each, err := read(path, entry.number)
+		switch {
+		case err != nil:
+			problems = append(problems, problem{path, entry.number, err})
+		case each == nil:
+		case len(found) > 0 && found[len(found)-1].number == entry.number:
+			taken := found[len(found)-1].path
+			problems = append(problems, problem{path, 0, fmt.Errorf("it is version %d as well as %s, which is taken; remove one", entry.number, taken)})
+		default:
 			found = append(found, *each)
 		}
 	}
-	return newestFirst(found)
+	return found, problems, nil
 }
 
-// newestFirst sorts, and refuses two directories of one number (3 and 003): nothing says which is meant.
-func newestFirst(found []candidate) ([]candidate, error) {
-	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(b.number, a.number) })
-	for i := 1; i < len(found); i++ {
-		if found[i].number == found[i-1].number {
-			return nil, fmt.Errorf("%s and %s are the same version; remove one", found[i-1].path, found[i].path)
+// numberedEntry is a name that is a number.
+type numberedEntry struct {
+	number int64
+	name   string
+}
+
+// numbered sorts the newest first, and of one number (3 and 003) the name with the fewest zeros before it.
+func numbered(entries []fs.DirEntry) []numberedEntry {
+	var found []numberedEntry
+	for _, entry := range entries {
+		if number, ok := numberOf(entry.Name()); ok {
+			found = append(found, numberedEntry{number, entry.Name()})
 		}
 	}
-	return found, nil
+	slices.SortFunc(found, func(a, b numberedEntry) int {
+		return cmp.Or(cmp.Compare(b.number, a.number), cmp.Compare(len(a.name), len(b.name)))
+	})
+	return found
 }
 
 func numberOf(name string) (int64, bool) {
