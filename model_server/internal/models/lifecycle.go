@@ -49,12 +49,18 @@ func (m *model) look(ctx context.Context) {
 		if served := m.find(each.number); served != nil && served.identity == each.identity {
 			continue
 		}
-		if m.failures[each.number].due(m.shared.now(), each.identity) {
+		if m.due(each) {
 			m.load(ctx, each)
 			m.retire(numbersOf(m.Versions, picked))
 		}
 	}
 	m.retire(numbersOf(m.Versions, picked))
+}
+
+// due says whether a version is to be loaded that is not served. Only of one that failed all files are looked at.
+func (m *model) due(of candidate) bool {
+	failed := m.failures[of.number]
+	return failed == nil || failed.due(m.shared.now(), attempt{of.identity, contentsOf(of.path)})
 }
 
 // note logs entries that are passed over, once each for as long as they say the same, and says it in their status.
@@ -115,6 +121,7 @@ func (m *model) load(ctx context.Context, of candidate) {
 	}
 	m.set(of.number, StateLoading, nil)
 	began := time.Now()
+	before := attempt{of.identity, contentsOf(of.path)}
 	loaded, warmed, err := m.loaded(ctx, of)
 	took := time.Since(began)
 	if ctx.Err() != nil {
@@ -125,7 +132,7 @@ func (m *model) load(ctx context.Context, of candidate) {
 	}
 	m.shared.events.Loaded(m.Name, of.number, took, err)
 	if err != nil {
-		m.failures[of.number] = m.failures[of.number].again(m.shared.now(), of.identity)
+		m.failures[of.number] = m.failures[of.number].again(m.shared.now(), before)
 		m.log.Error("a version cannot be loaded; what is served stays", "version", of.number, "path", of.path,
 			"again_in_seconds", pause(m.failures[of.number].count).Seconds(), "error", err)
 		m.set(of.number, StateEnd, err)

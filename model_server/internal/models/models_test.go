@@ -117,12 +117,12 @@ func TestPausesDoubleUpToABound(t *testing.T) {
 	var failed *failure
 	now := time.Unix(1000, 0)
 	for _, expected := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
-		failed = failed.again(now, identity{})
+		failed = failed.again(now, attempt{})
 		if got := failed.until.Sub(now); got != expected*time.Second {
 			t.Errorf("%v; expected %d s", got, expected)
 		}
 	}
-	if failed.due(now, identity{}) || !failed.due(now, identity{size: 1}) || !failed.due(now.Add(mostPause), identity{}) {
+	if failed.due(now, attempt{}) || !failed.due(now, attempt{identity: identity{size: 1}}) || !failed.due(now.Add(mostPause), attempt{}) {
 		t.Error("another SavedModel is due at once, and the same one after the pause")
 	}
 }

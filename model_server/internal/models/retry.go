@@ -7,22 +7,36 @@ const (
 	mostPause  = 5 * time.Minute
 )
 
-// failure is a version that could not be loaded: it is tried again when another SavedModel is in its place, and else
-// after pauses that double.
-type failure struct {
+// attempt is what was there when a load began.
+type attempt struct {
 	identity identity
-	count    int
-	until    time.Time
+	contents contents
 }
 
-func (f *failure) due(now time.Time, found identity) bool {
-	return f == nil || f.identity != found || !now.Before(f.until)
+// failure is a version that could not be loaded: it is tried again when another SavedModel is in its place, when its
+// files have changed and are the same at two looks (a copy that is complete by now), and else after pauses that double.
+type failure struct {
+	attempt
+	// seen are the files at the last look.
+	seen  contents
+	count int
+	until time.Time
+}
+
+// due says whether to try again, as the version is found now.
+func (f *failure) due(now time.Time, found attempt) bool {
+	if f == nil || f.identity != found.identity || !now.Before(f.until) {
+		return true
+	}
+	settled := f.seen == found.contents
+	f.seen = found.contents
+	return settled && f.contents != found.contents
 }
 
 // again is the failure after one more.
-func (f *failure) again(now time.Time, found identity) *failure {
-	next := &failure{identity: found, count: 1}
-	if f != nil && f.identity == found {
+func (f *failure) again(now time.Time, found attempt) *failure {
+	next := &failure{attempt: found, seen: found.contents, count: 1}
+	if f != nil && f.attempt == found {
 		next.count = f.count + 1
 	}
 	next.until = now.Add(pause(next.count))
