@@ -25,7 +25,9 @@ func (m *model) run(ctx context.Context) {
 // look loads what the policy wants, then retires what it does not. Before a wanted version answers nothing is retired,
 // so that there is always one that does.
 func (m *model) look(ctx context.Context) {
+	stop := m.remind("reading base_path", "base_path", m.BasePath)
 	found, problems, err := scan(m.BasePath)
+	stop()
 	m.note(problems)
 	found = m.kept(found, problems)
 	if err == nil && len(found) == 0 {
@@ -60,7 +62,11 @@ func (m *model) look(ctx context.Context) {
 // due says whether a version is to be loaded that is not served. Only of one that failed all files are looked at.
 func (m *model) due(of candidate) bool {
 	failed := m.failures[of.number]
-	return failed == nil || failed.due(m.shared.now(), attempt{of.identity, contentsOf(of.path)})
+	if failed == nil {
+		return true
+	}
+	defer m.remind("reading a version that failed", "path", of.path)()
+	return failed.due(m.shared.now(), attempt{of.identity, contentsOf(of.path)})
 }
 
 // note logs entries that are passed over, once each for as long as they say the same, and says it in their status.
@@ -109,21 +115,22 @@ func (m *model) forget(picked []candidate) {
 	}
 }
 
-// load loads a version and, where that works, makes it answer. One version is loaded at a time, of all models: a load
-// takes memory and processors from those that answer.
+// load loads a version and, where that works, makes it answer. One version is loaded at a time, of all models, unless
+// one takes too long: a load takes memory and processors from those that answer.
 func (m *model) load(ctx context.Context, of candidate) {
 	m.set(of.number, StateStart, nil)
-	select {
-	case m.shared.loading <- struct{}{}:
-		defer func() { <-m.shared.loading }()
-	case <-ctx.Done():
+	leave, ok := m.takeTurn(ctx)
+	if !ok {
 		return
 	}
+	defer leave()
 	m.set(of.number, StateLoading, nil)
+	stop := m.remind("loading", "version", of.number, "path", of.path)
 	began := time.Now()
 	before := attempt{of.identity, contentsOf(of.path)}
 	loaded, warmed, err := m.loaded(ctx, of)
 	took := time.Since(began)
+	stop()
 	if ctx.Err() != nil {
 		if loaded != nil {
 			loaded.model.Close()
@@ -146,6 +153,9 @@ func (m *model) load(ctx context.Context, of candidate) {
 
 // loaded is a version that is ready to answer.
 func (m *model) loaded(ctx context.Context, of candidate) (*version, int, error) {
+	if err := checkFiles(of.path); err != nil {
+		return nil, 0, err
+	}
 	servable, err := m.shared.load(of.path)
 	if err != nil {
 		return nil, 0, err

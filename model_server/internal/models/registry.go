@@ -40,6 +40,7 @@ type shared struct {
 	events   Events
 	changed  func()
 	now      func() time.Time
+	patience patience
 }
 
 // Registry is the Predictor of the models of a configuration.
@@ -63,7 +64,7 @@ func New(options Options) *Registry {
 	}
 	shared := &shared{
 		load: options.Load, loading: make(chan struct{}, 1), poll: options.Poll, log: options.Log,
-		events: options.Events, changed: options.Changed, now: now,
+		events: options.Events, changed: options.Changed, now: now, patience: usualPatience,
 	}
 	r := &Registry{models: map[string]*model{}, shared: shared, gate: newGate(options.Concurrent, options.Queued)}
 	for _, each := range options.Models {

@@ -143,14 +143,14 @@ func single(base string) (*candidate, error) {
 	if found == nil || err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(found.path, "assets.extra", "afo.json"))
-	if err != nil && !absent(err) {
+	text, err := description(found.path)
+	if err != nil {
 		return nil, err
 	}
 	var export struct {
 		Step int64 `json:"step"`
 	}
-	if err == nil {
+	if text != nil {
 		if err := json.Unmarshal(text, &export); err != nil {
 			return nil, fmt.Errorf("%s is malformed: %w", filepath.Join(found.path, "assets.extra", "afo.json"), err)
 		}
@@ -162,4 +162,17 @@ func single(base string) (*candidate, error) {
 		return nil, fmt.Errorf("%s is being replaced", base)
 	}
 	return found, nil
+}
+
+// description is the text of the afo.json of a SavedModel, nil where there is none. What is no file is for checkFiles.
+func description(directory string) ([]byte, error) {
+	path := filepath.Join(directory, "assets.extra", "afo.json")
+	found, err := os.Stat(path)
+	if absent(err) || err == nil && !found.Mode().IsRegular() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
 }
