@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -37,26 +39,70 @@ func (m *model) look(ctx context.Context) {
 		m.say("base_path cannot be used; what is served stays", err)
 		return
 	}
-	picked := wanted(m.Versions, found)
+	picked := m.wanted(found)
 	if len(picked) == 0 {
 		m.say("base_path cannot be used; what is served stays", errors.New("it holds none of the versions of versions.specific"))
 		return
 	}
 	m.lastSaid = ""
 	m.forget(picked)
-	for _, each := range picked {
-		if ctx.Err() != nil {
-			return
+	tried := map[int64]bool{}
+	for next := m.next(picked, tried); next != nil && ctx.Err() == nil; next = m.next(picked, tried) {
+		tried[next.number] = true
+		m.load(ctx, *next)
+		picked = m.wanted(found)
+		m.retire(numbersOf(m.Versions, picked))
+	}
+	m.retire(numbersOf(m.Versions, picked))
+	m.sayFallback(picked)
+}
+
+// wanted are the versions that the policy picks of those found, as things stand.
+func (m *model) wanted(found []candidate) []candidate {
+	return wanted(m.Versions, found, func(number int64) standing {
+		switch {
+		case m.find(number) != nil:
+			return served
+		case m.failures[number] != nil:
+			return failed
+		default:
+			return untried
 		}
-		if served := m.find(each.number); served != nil && served.identity == each.identity {
+	})
+}
+
+// next is the version to load next, each once a look; nil: none.
+func (m *model) next(picked []candidate, tried map[int64]bool) *candidate {
+	for _, each := range picked {
+		there := m.find(each.number)
+		if tried[each.number] || there != nil && there.identity == each.identity {
 			continue
 		}
 		if m.due(each) {
-			m.load(ctx, each)
-			m.retire(numbersOf(m.Versions, picked))
+			return &each
 		}
+		tried[each.number] = true
 	}
-	m.retire(numbersOf(m.Versions, picked))
+	return nil
+}
+
+// sayFallback logs that an older version is served because newer ones cannot be loaded, once for as long as it is so.
+func (m *model) sayFallback(picked []candidate) {
+	text := ""
+	var newer []string
+	for _, each := range picked {
+		if m.find(each.number) != nil {
+			if len(newer) > 0 {
+				text = fmt.Sprintf("serving version %d, as %s cannot be loaded", each.number, strings.Join(newer, ", "))
+			}
+			break
+		}
+		newer = append(newer, fmt.Sprint(each.number))
+	}
+	if text != "" && text != m.lastFallback && m.Versions.Latest > 0 {
+		m.log.Warn(text)
+	}
+	m.lastFallback = text
 }
 
 // due says whether a version is to be loaded that is not served. Only of one that failed all files are looked at.

@@ -6,8 +6,22 @@ import (
 	"afo/model_server/internal/config"
 )
 
-// wanted says which versions a policy picks of those on disk (newest first), the newest first.
-func wanted(policy config.Versions, found []candidate) []candidate {
+// mostPassedOver bounds for how many versions that cannot be loaded older ones are loaded instead: where all fail, it is
+// not for the versions.
+const mostPassedOver = 8
+
+// standing is what became of a version that was found.
+type standing int
+
+const (
+	untried standing = iota
+	served
+	failed
+)
+
+// wanted says which versions a policy picks of those on disk (newest first), the newest first. Of the latest ones those
+// that failed do not count, though they are wanted still.
+func wanted(policy config.Versions, found []candidate, of func(int64) standing) []candidate {
 	switch {
 	case policy.All:
 		return found
@@ -16,8 +30,28 @@ func wanted(policy config.Versions, found []candidate) []candidate {
 			return !slices.Contains(policy.Specific, each.number)
 		})
 	default:
-		return found[:min(policy.Latest, len(found))]
+		return latestOf(policy.Latest, found, of)
 	}
+}
+
+func latestOf(count int, found []candidate, of func(int64) standing) []candidate {
+	var picked []candidate
+	passedOver := 0
+	for _, each := range found {
+		if count == 0 {
+			break
+		}
+		switch is := of(each.number); {
+		case is == served || passedOver < mostPassedOver && is == untried:
+			count--
+		case passedOver < mostPassedOver:
+			passedOver++
+		default:
+			continue
+		}
+		picked = append(picked, each)
+	}
+	return picked
 }
 
 // numbersOf is what the policy wants served. A version that is named in the configuration is wanted whether or not its
