@@ -33,15 +33,15 @@ func (m *model) look(ctx context.Context) {
 	m.note(problems)
 	found = m.kept(found, problems)
 	if err == nil && len(found) == 0 {
-		err = errors.New("it holds no version: a directory with a number for its name that has a saved_model.pb")
+		err = nothing(problems)
 	}
 	if err != nil {
-		m.say("base_path cannot be used; what is served stays", err)
+		m.say(err)
 		return
 	}
 	picked := m.wanted(found)
 	if len(picked) == 0 {
-		m.say("base_path cannot be used; what is served stays", errors.New("it holds none of the versions of versions.specific"))
+		m.say(noneOf(m.Versions.Specific, found))
 		return
 	}
 	m.lastSaid = ""
@@ -144,12 +144,33 @@ func (m *model) kept(found []candidate, problems []problem) []candidate {
 	return found
 }
 
-// say logs what keeps the model from being looked for, once for as long as it is the same.
-func (m *model) say(what string, err error) {
-	if err.Error() != m.lastSaid {
-		m.lastSaid = err.Error()
-		m.log.Warn(what, "base_path", m.BasePath, "error", err)
+// nothing says why no version was found.
+func nothing(problems []problem) error {
+	if len(problems) > 0 {
+		return fmt.Errorf("it holds no version that can be read; %s: %w", problems[0].path, problems[0].err)
 	}
+	return errors.New("it holds no version: a directory with a number for its name that has a saved_model.pb")
+}
+
+func noneOf(specific []int64, found []candidate) error {
+	return fmt.Errorf("it holds none of the versions of model_version_policy.specific; %s; %s",
+		listed("named", textsOf(specific)), listed("found", textsOf(numbersIn(found))))
+}
+
+// say logs what keeps the model from being looked for, once for as long as it is the same.
+func (m *model) say(err error) {
+	if text := m.remains() + err.Error(); text != m.lastSaid {
+		m.lastSaid = text
+		m.log.Warn("base_path cannot be used; "+m.remains(), "base_path", m.BasePath, "error", err)
+	}
+}
+
+// remains says what is served where nothing new is.
+func (m *model) remains() string {
+	if len(*m.served.Load()) == 0 {
+		return "no version is served"
+	}
+	return "what is served stays"
 }
 
 // forget drops failures of versions that are not wanted any more.
@@ -186,7 +207,7 @@ func (m *model) load(ctx context.Context, of candidate) {
 	m.shared.events.Loaded(m.Name, of.number, took, err)
 	if err != nil {
 		m.failures[of.number] = m.failures[of.number].again(m.shared.now(), before)
-		m.log.Error("a version cannot be loaded; what is served stays", "version", of.number, "path", of.path,
+		m.log.Error("a version cannot be loaded; "+m.remains(), "version", of.number, "path", of.path,
 			"again_in_seconds", pause(m.failures[of.number].count).Seconds(), "error", err)
 		m.set(of.number, StateEnd, err)
 		return

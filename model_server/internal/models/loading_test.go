@@ -51,7 +51,7 @@ func TestTheEndDoesNotWaitForALoadAndLeavesNothingOpen(t *testing.T) {
 	<-begun
 	f.state(1, StateLoading, "")
 	_, _, err := f.ask(Spec{Name: "ctr"}, "x")
-	fails(t, err, codes.Unavailable, "version 1: LOADING")
+	fails(t, err, codes.Unavailable, "no version of ctr is available yet; its status (GetModelStatus) says why")
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := f.registry.Close(ended); err == nil {

@@ -94,20 +94,31 @@ func (m *model) numberOf(spec Spec) (int64, error) {
 	return number, nil
 }
 
-// absent says why there is no such version.
+// absent says why there is no such version. It goes to clients: paths are in the log and in the status.
 func (m *model) absent(number int64, label string) error {
-	if number == 0 {
-		return status.Errorf(codes.Unavailable, "model %q has no version that is available; %s", m.Name, m.states())
+	if number == 0 && len(m.statuses(0)) == 0 {
+		return status.Errorf(codes.Unavailable, "no version of %s is available yet, nor known of; the server's log says why", m.Name)
 	}
-	var numbers []string
+	if number == 0 {
+		return status.Errorf(codes.Unavailable, "no version of %s is available yet; its status (GetModelStatus) says why", m.Name)
+	}
+	var numbers []int64
 	for _, each := range *m.served.Load() {
-		numbers = append(numbers, fmt.Sprint(each.number))
+		numbers = append(numbers, each.number)
 	}
 	of := ""
 	if label != "" {
 		of = fmt.Sprintf(" (label %q)", label)
 	}
-	return status.Errorf(codes.NotFound, "version %d%s of model %q is not available; %s", number, of, m.Name, listed("available", numbers))
+	return status.Errorf(codes.NotFound, "version %d%s of model %q is not available; %s", number, of, m.Name, listed("available", textsOf(numbers)))
+}
+
+func textsOf(numbers []int64) []string {
+	var texts []string
+	for _, each := range numbers {
+		texts = append(texts, fmt.Sprint(each))
+	}
+	return texts
 }
 
 func listed(what string, names []string) string {
@@ -117,21 +128,13 @@ func listed(what string, names []string) string {
 	return what + ": " + strings.Join(names, ", ")
 }
 
-// states tells what is known of all versions, in a sentence.
+// states tells the states of all versions that are known, in a sentence.
 func (m *model) states() string {
-	all := m.statuses(0)
-	if len(all) == 0 {
-		return "none was found at its base_path"
-	}
 	var texts []string
-	for _, each := range all {
-		text := fmt.Sprintf("version %d: %s", each.Version, each.State)
-		if each.Message != "" {
-			text += " (" + each.Message + ")"
-		}
-		texts = append(texts, text)
+	for _, each := range m.statuses(0) {
+		texts = append(texts, fmt.Sprintf("%d (%s)", each.Version, each.State))
 	}
-	return strings.Join(texts, "; ")
+	return listed("known", texts)
 }
 
 // statuses of one version, or of all for 0, the newest first.

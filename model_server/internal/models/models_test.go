@@ -228,7 +228,7 @@ func TestAModelThatIsReplacedInItsPlaceIsLoadedAnew(t *testing.T) {
 func TestVersionsAndLabelsAreFound(t *testing.T) {
 	f := newFakes(t, config.Versions{All: true})
 	_, _, err := f.ask(Spec{Name: "ctr"}, "x")
-	fails(t, err, codes.Unavailable, "none was found at its base_path")
+	fails(t, err, codes.Unavailable, "no version of ctr is available yet, nor known of; the server's log says why")
 	f.write(1, "one")
 	f.write(2, "two")
 	f.look()
@@ -259,7 +259,7 @@ func TestVersionsAndLabelsAreFound(t *testing.T) {
 		fails(t, err, each.code, each.says)
 	}
 	_, err = f.registry.Status("ctr", 3)
-	fails(t, err, codes.NotFound, "no version 3")
+	fails(t, err, codes.NotFound, "no version 3; known: 2 (AVAILABLE), 1 (AVAILABLE)")
 }
 
 func TestReadinessIsOfAllModelsAndEndsWithTheDrain(t *testing.T) {
@@ -323,5 +323,48 @@ func TestEndedVersionsAreNotRememberedForever(t *testing.T) {
 	all, err := f.registry.Status("ctr", 0)
 	if err != nil || len(all) != mostEnded+1 || all[0].State != StateAvailable {
 		t.Errorf("%d statuses, %v", len(all), err)
+	}
+}
+
+func TestWhatIsSaidIsTrueWhereNothingIsServed(t *testing.T) {
+	f := newFakes(t, latest)
+	f.look()
+	if f.said("base_path cannot be used; no version is served") != 1 || f.said("what is served stays") != 0 {
+		t.Error(f.log.text.String())
+	}
+	f.loop("8")
+	f.look()
+	f.look()
+	if f.said("it holds no version that can be read; "+filepath.Join(f.base, "8")) != 1 {
+		t.Error(f.log.text.String())
+	}
+	f.write(3, "broken "+f.base)
+	f.look()
+	if f.said("a version cannot be loaded; no version is served") != 1 {
+		t.Error(f.log.text.String())
+	}
+	f.state(3, StateEnd, f.base)
+	_, _, err := f.ask(Spec{Name: "ctr"}, "x")
+	fails(t, err, codes.Unavailable, "no version of ctr is available yet; its status (GetModelStatus) says why")
+	if strings.Contains(err.Error(), f.base) {
+		t.Error(err)
+	}
+	f.write(3, "three")
+	f.look()
+	f.must(os.Rename(f.base, f.base+".away"))
+	f.look()
+	if f.said("base_path cannot be used; what is served stays") != 1 {
+		t.Error(f.log.text.String())
+	}
+	f.must(os.Rename(f.base+".away", f.base))
+}
+
+func TestVersionsThatAreNamedAndNotThereAreListed(t *testing.T) {
+	f := newFakes(t, config.Versions{Specific: []int64{3, 4}})
+	f.write(1, "one")
+	f.write(2, "two")
+	f.look()
+	if f.said("none of the versions of model_version_policy.specific; named: 3, 4; found: 2, 1") != 1 {
+		t.Error(f.log.text.String())
 	}
 }

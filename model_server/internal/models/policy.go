@@ -60,8 +60,12 @@ func numbersOf(policy config.Versions, picked []candidate) []int64 {
 	if policy.Specific != nil {
 		return policy.Specific
 	}
-	numbers := make([]int64, 0, len(picked))
-	for _, each := range picked {
+	return numbersIn(picked)
+}
+
+func numbersIn(candidates []candidate) []int64 {
+	numbers := make([]int64, 0, len(candidates))
+	for _, each := range candidates {
 		numbers = append(numbers, each.number)
 	}
 	return numbers
