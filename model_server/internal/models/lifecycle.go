@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -55,6 +56,7 @@ func (m *model) look(ctx context.Context) {
 	}
 	m.retire(numbersOf(m.Versions, picked))
 	m.sayFallback(picked)
+	m.checkLabels(numbersOf(m.Versions, picked))
 }
 
 // wanted are the versions that the policy picks of those found, as things stand.
@@ -142,6 +144,21 @@ func (m *model) kept(found []candidate, problems []problem) []candidate {
 	}
 	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(b.number, a.number) })
 	return found
+}
+
+// checkLabels logs labels of versions that are not served, once, after the first look that found versions. They are no errors: the
+// version may come.
+func (m *model) checkLabels(numbers []int64) {
+	if m.labelsChecked {
+		return
+	}
+	m.labelsChecked = true
+	for _, label := range slices.Sorted(maps.Keys(m.VersionLabels)) {
+		if number := m.VersionLabels[label]; !slices.Contains(numbers, number) {
+			m.log.Warn("a label names a version that model_version_policy does not pick; requests for it are refused until it does",
+				"label", label, "version", number, "picked", numbers)
+		}
+	}
 }
 
 // nothing says why no version was found.

@@ -27,10 +27,11 @@ type model struct {
 
 	// served are the versions that answer, the newest first. A list is never changed, only replaced, so that requests
 	// take no lock.
-	served       atomic.Pointer[[]*version]
-	failures     map[int64]*failure
-	lastSaid     string
-	lastFallback string
+	served        atomic.Pointer[[]*version]
+	failures      map[int64]*failure
+	lastSaid      string
+	lastFallback  string
+	labelsChecked bool
 	// noted are the entries of base_path that are passed over, by their path, with the reason.
 	noted map[string]string
 

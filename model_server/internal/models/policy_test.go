@@ -101,3 +101,19 @@ func TestWhatIsServedStaysHoweverManyNewerOnesFail(t *testing.T) {
 	f.look()
 	f.serves(1)
 }
+
+func TestALabelOfAVersionThatIsNotPickedIsSaidOnce(t *testing.T) {
+	for policy, expected := range map[*config.Versions]int{
+		{Latest: 1}: 2, {All: true}: 1, {Specific: []int64{1, 9}}: 0, {Specific: []int64{2}}: 2,
+	} {
+		f := newFakes(t, *policy) // with the labels stable (1) and next (9)
+		f.look()
+		f.write(1, "one")
+		f.write(2, "two")
+		f.look()
+		f.look()
+		if got := f.said("a label names a version"); got != expected {
+			t.Errorf("%v: said %d times; expected %d", policy, got, expected)
+		}
+	}
+}
