@@ -21,6 +21,7 @@ type Spec struct {
 // Any number of goroutines may call at once.
 type Predictor interface {
 	// Predict answers a serialized PredictRequest with a serialized PredictResponse, computed by the version returned.
+	// With an error it returns the version that was asked for, 0 where there is none.
 	Predict(ctx context.Context, spec Spec, request []byte) (response []byte, version int64, err error)
 	// Signatures are those of the version that Predict would choose. They are everybody's: nobody changes them.
 	Signatures(spec Spec) (signatures map[string]Signature, version int64, err error)

@@ -95,6 +95,22 @@ func (m *model) numberOf(spec Spec) (int64, error) {
 	return number, nil
 }
 
+// asked is the version that a request is for which is not answered, for metrics and logs; 0: there is no such version.
+// What clients make up is none, so that they cannot make series of metrics.
+func (m *model) asked(spec Spec) int64 {
+	number, err := m.numberOf(spec)
+	if err != nil {
+		return 0
+	}
+	if served := m.find(number); served != nil {
+		return served.number
+	}
+	if len(m.statuses(number)) == 0 {
+		return 0
+	}
+	return number
+}
+
 // absent says why there is no such version. It goes to clients: paths are in the log and in the status.
 func (m *model) absent(number int64, label string) error {
 	if number == 0 && len(m.statuses(0)) == 0 {

@@ -368,3 +368,35 @@ func TestVersionsThatAreNamedAndNotThereAreListed(t *testing.T) {
 		t.Error(f.log.text.String())
 	}
 }
+
+func TestAnErrorComesWithTheVersionThatWasAskedFor(t *testing.T) {
+	f := newFakes(t, config.Versions{All: true})
+	f.write(1, "one")
+	f.write(2, "two")
+	f.write(9, "broken")
+	f.look()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, each := range []struct {
+		ctx      context.Context
+		spec     Spec
+		text     string
+		expected int64
+	}{
+		{context.Background(), Spec{Version: 1}, "bad", 1},
+		{context.Background(), Spec{}, "bad", 2},
+		{context.Background(), Spec{Label: "stable"}, "bad", 1},
+		{context.Background(), Spec{Label: "next"}, "x", 9},
+		{context.Background(), Spec{Version: 9}, "x", 9},
+		{context.Background(), Spec{Version: 1234}, "x", 0},
+		{context.Background(), Spec{Version: -1}, "x", 0},
+		{context.Background(), Spec{Label: "made up"}, "x", 0},
+		{ended, Spec{Version: 1}, "x", 1},
+		{ended, Spec{}, "x", 2},
+	} {
+		each.spec.Name = "ctr"
+		if _, version, err := f.registry.Predict(each.ctx, each.spec, []byte(each.text)); err == nil || version != each.expected {
+			t.Errorf("%v: version %d, %v; expected %d", each.spec, version, err, each.expected)
+		}
+	}
+}

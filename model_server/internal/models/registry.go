@@ -121,13 +121,13 @@ func (r *Registry) Predict(ctx context.Context, spec Spec, request []byte) ([]by
 		return nil, 0, err
 	}
 	if err := r.gate.enter(ctx); err != nil {
-		return nil, 0, err
+		return nil, model.asked(spec), err
 	}
 	defer r.gate.leave()
 	// Only now: a request that waits for its turn keeps no version from being unloaded.
 	version, err := model.acquire(spec)
 	if err != nil {
-		return nil, 0, err
+		return nil, model.asked(spec), err
 	}
 	defer version.release()
 	response, err := version.model.Process(request)
@@ -148,7 +148,7 @@ func (r *Registry) Signatures(spec Spec) (map[string]Signature, int64, error) {
 	}
 	version, err := model.acquire(spec)
 	if err != nil {
-		return nil, 0, err
+		return nil, model.asked(spec), err
 	}
 	defer version.release()
 	return version.Signatures, version.number, nil
