@@ -43,8 +43,11 @@ func (f *fake) Process(request []byte) ([]byte, error) {
 }
 
 func (f *fake) Info() ([]byte, error) {
-	return json.Marshal(map[string]any{"step": 7, "signatures": map[string]any{
-		"serving_default": map[string]any{"method_name": f.text}}})
+	info := map[string]any{"signatures": map[string]any{"serving_default": map[string]any{"method_name": f.text}}}
+	if f.of.step != "" {
+		info["step"] = json.RawMessage(f.of.step)
+	}
+	return json.Marshal(info)
 }
 
 func (f *fake) Close() {
@@ -69,6 +72,8 @@ type fakes struct {
 	mutex   sync.Mutex
 	clock   time.Time
 	log     lines
+	// step is what the description of each version has, as JSON; "": none.
+	step string
 }
 
 // lines are a log, kept.
@@ -134,7 +139,7 @@ func (f *fakes) ask(spec Spec, text string) (string, int64, error) {
 // newFakes has one model, ctr, which is looked for when the test says so.
 func newFakes(t *testing.T, policy config.Versions, change ...func(*Options)) *fakes {
 	f := &fakes{
-		t: t, base: t.TempDir(), entered: make(chan struct{}, 100), goOn: make(chan struct{}), clock: time.Unix(1000, 0),
+		t: t, base: t.TempDir(), entered: make(chan struct{}, 100), goOn: make(chan struct{}), clock: time.Unix(1000, 0), step: "7",
 	}
 	options := Options{
 		Models: []config.Model{{Name: "ctr", BasePath: f.base, Versions: policy, VersionLabels: map[string]int64{"stable": 1, "next": 9}}},

@@ -233,6 +233,9 @@ func (m *model) load(ctx context.Context, of candidate) {
 	m.serve(loaded)
 	m.log.Info("serving a version", "version", of.number, "step", loaded.Step, "seconds", took.Seconds(),
 		"warm_up_requests", warmed, "path", of.path)
+	if loaded.stepUnknown != nil {
+		m.log.Warn("the step of a version is not known; it is 0 here", "version", of.number, "path", of.path, "error", loaded.stepUnknown)
+	}
 }
 
 // loaded is a version that is ready to answer.

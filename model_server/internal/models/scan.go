@@ -147,15 +147,15 @@ func single(base string) (*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
+	// One that is wrong is logged when the version is loaded.
 	var export struct {
-		Step int64 `json:"step"`
+		Step json.RawMessage `json:"step"`
 	}
-	if text != nil {
-		if err := json.Unmarshal(text, &export); err != nil {
-			return nil, fmt.Errorf("%s is malformed: %w", filepath.Join(found.path, "assets.extra", "afo.json"), err)
-		}
+	step := int64(0)
+	if json.Unmarshal(text, &export) == nil {
+		step, _ = stepOf(export.Step)
 	}
-	found.number = max(1, export.Step)
+	found.number = max(1, step)
 	// An export may have replaced the directory meanwhile: then the step is of another model.
 	again, err := read(base, 1)
 	if err != nil || again == nil || again.identity != found.identity {

@@ -2,7 +2,9 @@ package models
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -21,14 +23,17 @@ type Loader func(directory string) (Servable, error)
 // info is what is read of a model's own description; keys that are not listed are its own business.
 type info struct {
 	Signatures map[string]Signature `json:"signatures"`
-	Step       int64                `json:"step"`
+	RawStep    json.RawMessage      `json:"step"`
 }
 
 // version is one loaded version. It is closed once it is retired and the last request that uses it has ended.
 type version struct {
 	candidate
 	info
-	model Servable
+	// Step is that of the training, 0 where stepUnknown says why there is none.
+	Step        int64
+	stepUnknown error
+	model       Servable
 	// refs counts the requests that use it, and 1 for being served. At 0 it never rises again, so that whoever counts
 	// it down to 0 is the last one.
 	refs    atomic.Int64
@@ -44,8 +49,21 @@ func newVersion(of candidate, model Servable) (*version, error) {
 	if err := json.Unmarshal(text, &v.info); err != nil {
 		return nil, fmt.Errorf("its description is not the JSON that is expected: %w", err)
 	}
+	v.Step, v.stepUnknown = stepOf(v.RawStep)
 	v.refs.Store(1)
 	return v, nil
+}
+
+// stepOf reads the step that an afo.json tells. It describes the model: one that is wrong keeps nothing from serving.
+func stepOf(text json.RawMessage) (int64, error) {
+	if len(text) == 0 {
+		return 0, errors.New("assets.extra/afo.json is not there, or is no JSON object with a step")
+	}
+	step, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || step < 0 {
+		return 0, fmt.Errorf("step of assets.extra/afo.json is %.40s; allowed: an integer from 0 to 2^63-1", text)
+	}
+	return step, nil
 }
 
 // acquire makes the version last until release. False: it is retired, and the list it was found in is old.
