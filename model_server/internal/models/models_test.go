@@ -122,8 +122,8 @@ func TestPausesDoubleUpToABound(t *testing.T) {
 			t.Errorf("%v; expected %d s", got, expected)
 		}
 	}
-	if failed.due(now, attempt{}) || !failed.due(now, attempt{identity: identity{size: 1}}) || !failed.due(now.Add(mostPause), attempt{}) {
-		t.Error("another SavedModel is due at once, and the same one after the pause")
+	if failed.due(now, attempt{}) || !failed.due(now, attempt{identity: identity{inode: 1}}) || !failed.due(now.Add(mostPause), attempt{}) {
+		t.Error("another file is due at once, and the same one after the pause")
 	}
 }
 

@@ -13,7 +13,7 @@ type attempt struct {
 	contents contents
 }
 
-// failure is a version that could not be loaded: it is tried again when another SavedModel is in its place, when its
+// failure is a version that could not be loaded: it is tried again when another saved_model.pb is in its place, when its
 // files have changed and are the same at two looks (a copy that is complete by now), and else after pauses that double.
 type failure struct {
 	attempt
@@ -25,7 +25,7 @@ type failure struct {
 
 // due says whether to try again, as the version is found now.
 func (f *failure) due(now time.Time, found attempt) bool {
-	if f == nil || f.identity != found.identity || !now.Before(f.until) {
+	if f == nil || !f.identity.sameFile(found.identity) || !now.Before(f.until) {
 		return true
 	}
 	settled := f.seen == found.contents

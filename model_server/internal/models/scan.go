@@ -23,6 +23,11 @@ type identity struct {
 	size          int64
 }
 
+// sameFile is also true of a file that has changed in its place.
+func (i identity) sameFile(other identity) bool {
+	return i.device == other.device && i.inode == other.inode
+}
+
 // candidate is a version found on disk.
 type candidate struct {
 	number   int64
@@ -67,7 +72,8 @@ func scan(base string) ([]candidate, []problem, error) {
 		case each == nil:
 		case len(found) > 0 && found[len(found)-1].number == entry.number:
 			taken := found[len(found)-1].path
-			problems = append(problems, problem{path, 0, fmt.Errorf("it is version %d as well as %s, which is taken; remove one", entry.number, taken)})
+			both := fmt.Errorf("it is version %d as well as %s, which is taken; remove one", entry.number, taken)
+			problems = append(problems, problem{path, 0, both})
 		default:
 			found = append(found, *each)
 		}

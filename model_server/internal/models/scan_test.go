@@ -65,7 +65,8 @@ func TestOfTwoDirectoriesOfOneVersionTheOneWithoutZerosIsTaken(t *testing.T) {
 	if err != nil || len(found) != 2 || found[0].path != filepath.Join(f.base, "3") {
 		t.Error(found, err)
 	}
-	if len(problems) != 2 || problems[0].path != filepath.Join(f.base, "03") || !strings.Contains(problems[0].err.Error(), "version 3 as well as") {
+	if len(problems) != 2 || problems[0].path != filepath.Join(f.base, "03") ||
+		!strings.Contains(problems[0].err.Error(), "version 3 as well as") {
 		t.Error(problems)
 	}
 	f.look()

@@ -14,7 +14,8 @@ import (
 
 func TestAFIFOInThePlaceOfAFileIsAnErrorThatNamesIt(t *testing.T) {
 	for _, name := range []string{
-		savedModel, "fingerprint.pb", "assets/tables/a", "variables/variables.index", "assets.extra/afo.json", "assets.extra/tf_serving_warmup_requests",
+		savedModel, "fingerprint.pb", "assets/tables/a", "variables/variables.index", "assets.extra/afo.json",
+		"assets.extra/tf_serving_warmup_requests",
 	} {
 		f := newFakes(t, latest)
 		f.put("1/"+savedModel, "one")
