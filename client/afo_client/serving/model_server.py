@@ -8,7 +8,7 @@ import msgspec
 
 from afo.errors import Unsupported
 from afo.serving import processor_library
-from afo_client.serving.serving_config import ModelConfig, ServingConfig
+from afo_client.serving.serving_config import ServingConfig
 
 NAME = "afo_model_server"
 _MIB = 1 << 20
@@ -28,34 +28,18 @@ def become(config: ServingConfig) -> NoReturn:
 
 def arguments(config: ServingConfig) -> dict[str, Any]:
     """What the server reads (model_server/internal/config): times in seconds, sizes in bytes, and its libraries."""
-    limits = config.limits
-    found = {
-        "models": [_model(model) for model in config.models],
-        "processor": {
-            **msgspec.to_builtins(config.processor),
-            "library": str(processor_library.path()), "tensorflow": str(processor_library.tensorflow()),
-        },
-        "grpc": msgspec.to_builtins(config.grpc), "rest": msgspec.to_builtins(config.rest),
-        "limits": {
-            "request_bytes": int(limits.request_size) * _MIB, "request_seconds": float(limits.request_timeout),
-            "concurrent_requests": limits.concurrent_requests, "queued_requests": limits.queued_requests,
-        },
-        "poll_seconds": float(config.file_system_poll_wait), "drain_seconds": float(config.drain_timeout),
-        "tokens_file": config.tokens_file, "access_log": config.access_log,
-    }  # fmt: skip
-    return found if config.tls is None else {**found, "tls": msgspec.to_builtins(config.tls)}
+    found: dict[str, Any] = msgspec.to_builtins(_without_absent(config), enc_hook=float)
+    found["limits"]["request_size"] = int(config.limits.request_size) * _MIB
+    found["processor"] |= {"library": str(processor_library.path()), "tensorflow": str(processor_library.tensorflow())}
+    return found
 
 
-def _model(model: ModelConfig) -> dict[str, Any]:
-    policy = model.model_version_policy
-    versions: dict[str, Any] = {"all": True}
-    if policy.latest:
-        versions = {"latest": policy.latest.num_versions}
-    elif policy.specific:
-        versions = {"specific": policy.specific.versions}
-    return {
-        "name": model.name, "base_path": model.base_path, "versions": versions, "version_labels": model.version_labels
-    }  # fmt: skip
+def _without_absent(value: Any) -> Any:
+    """A tree of sections whose fields of None are not there."""
+    if isinstance(value, msgspec.Struct):
+        fields = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return {name: _without_absent(field) for name, field in fields if field is not None}
+    return [_without_absent(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _program() -> str:

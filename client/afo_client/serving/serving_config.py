@@ -138,6 +138,9 @@ class ServingConfig(Section, frozen=True):
     limits: Limits = Limits()
     processor: ProcessorOptions = ProcessorOptions()
     file_system_poll_wait: Annotated[Duration, Meta(description="Between looks for new versions.")] = Duration(1)
+    shutdown_delay: Annotated[
+        Duration, Meta(description="After SIGTERM: not ready, and answering still, until load balancers know.")
+    ] = Duration(0)
     drain_timeout: Annotated[Duration, Meta(description="That requests under way have after SIGTERM; 0: none.")] = (
         Duration(30)
     )
@@ -150,6 +153,7 @@ class ServingConfig(Section, frozen=True):
 
     def __post_init__(self) -> None:
         check_time("file_system_poll_wait", self.file_system_poll_wait, 0.01)
+        check_time("shutdown_delay", self.shutdown_delay, 0)
         check_time("drain_timeout", self.drain_timeout, 0)
         names = [model.name for model in self.models]
         for name in names:
