@@ -62,13 +62,17 @@ def export(
     """
     about = describe(parts, reader, rows, tables, user_features)
     local = save_model(parts, reader, scratch, about)
-    # The same name for each try of a job, so that one clears up after another.
-    owner = check_name(about.lineage.own.job_id, about.manifest) if about.lineage else "model"
-    hidden = storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")
+    hidden = _hidden_name(url, about)
     storage.delete(hidden, recursive=True)
     upload(local, hidden)
     storage.delete(url, recursive=True)
     storage.rename(hidden, url)
+
+
+def _hidden_name(url: str, source: Exported) -> str:
+    """A name that no pattern matches; the same for each try of a job, so that one clears up after another."""
+    owner = check_name(source.lineage.own.job_id, source.manifest) if source.lineage else "model"
+    return storage.join(storage.parent(url), f".{storage.name(url)}.{owner}.tmp")
 
 
 def describe(
