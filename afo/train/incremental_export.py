@@ -7,7 +7,6 @@
 Each version is a SavedModel: whoever loads one gets all of the model, as long as those that it needs are there.
 """
 
-import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -87,8 +86,7 @@ def export_version(
 
 def _publish(local: Path, url: str) -> None:
     """Raises AlreadyExists where another writer has written a version of this number: that one stays."""
-    # Of this writer alone, whose tries leave nothing.
-    hidden = storage.join(storage.parent(url), f".{storage.name(url)}.{secrets.token_hex(6)}.tmp")
+    hidden = storage.join(storage.parent(url), export_versions.hidden_name(int(storage.name(url))))
     try:
         upload(local, hidden)
         if storage.exists(url):
@@ -117,7 +115,7 @@ def _parent(
         return None, "its checkpoint holds all rows and no changes (`checkpoint.full_every`)"
     parent = export_versions.choose_parent(there, reader.bases(), full_every)
     if parent is None:
-        return None, f"one in {full_every} is, and where its checkpoint stands on that of no version there"
+        return None, f"one in {full_every} is, and so is one whose checkpoint stands on that of no version there"
     try:
         _parent_table(parent, 0)
     except (NotFound, DataError) as error:

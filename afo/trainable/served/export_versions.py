@@ -6,6 +6,7 @@ A version with changes needs the one that it names, and that one's; `remove_old`
 """
 
 import re
+import secrets
 import time
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -17,9 +18,10 @@ from afo.trainable.served.export_info import Exported
 
 #: Leftovers of writers that were killed are removed when they are as old, in seconds.
 _ABANDONED_S = 86400
+_TOKEN_BYTES = 6
 #: As TensorFlow Serving counts them.
 _MOST_NUMBER = 2**63 - 1
-_HIDDEN = re.compile(r"\.(\d{1,18})\.[^/]*\.tmp")
+_HIDDEN = re.compile(rf"\.(\d{{1,18}})\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp")
 
 
 class Version(NamedTuple):
@@ -64,6 +66,11 @@ def next_number(versions: Sequence[Version]) -> int:
     if number > _MOST_NUMBER:
         raise DataError(f"{versions[-1].url}: no version can come after it; remove it")
     return number
+
+
+def hidden_name(number: int) -> str:
+    """Of a version that is being written, by this writer alone."""
+    return f".{number}.{secrets.token_hex(_TOKEN_BYTES)}.tmp"
 
 
 def choose_parent(versions: Sequence[Version], bases: Collection[str], full_every: int) -> Version | None:

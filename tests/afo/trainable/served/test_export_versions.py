@@ -1,11 +1,20 @@
 """Which version the next one has the changes of, and which ones stay."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from afo.trainable.served.export_info import Exported
-from afo.trainable.served.export_versions import Version, choose_parent, is_number, next_number
+from afo.trainable.served.export_versions import (
+    Version,
+    choose_parent,
+    hidden_name,
+    is_number,
+    next_number,
+    remove_old,
+)
 
 
 def version(number: int, parent: int | None, deltas: int) -> Version:
@@ -45,6 +54,15 @@ def test_versions_lie_on_few_others_and_on_one_that_the_checkpoint_goes_back_to(
 def test_numbers_rise_whatever_the_clock_says() -> None:
     assert next_number([]) > 1_700_000_000
     assert next_number([version(2**40, None, 0)]) == 2**40 + 1
+
+
+def test_only_what_writers_of_versions_left_long_ago_is_removed(tmp_path: Path) -> None:
+    old, recent = ".1700000000.0123456789ab.tmp", hidden_name(2**40)
+    of_others = (".20261107.local_1700000000000_1.tmp", ".1700000000.model.tmp", "1700000000")
+    for name in (old, recent, *of_others):
+        (tmp_path / name).mkdir()
+    assert remove_old(str(tmp_path), keep=1) == []
+    assert {path.name for path in tmp_path.iterdir()} == {recent, *of_others}
 
 
 @pytest.mark.parametrize("name", ["0", "01", "", "1.tmp", ".3.model.tmp", "-1", "١", "1e3", "x"])
