@@ -1,10 +1,14 @@
 """Task of `python -m afo.train.offline`: work on this machine with a saved model, or with a job's data."""
 
+import sys
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
+from afo.formats import json_file
 from afo.job import Job, RowType, TableKind
+from afo.process import lifetime
 from afo.storage.url import ByteRange
 
 Kind = Literal["evaluate", "predict", "export", "recount", "try"]
@@ -46,6 +50,13 @@ class OfflineTask(Struct, frozen=True, kw_only=True):
 
 #: Name of the file with the `OfflineResult`.
 RESULT = "result.json"
+
+
+def write_task(task: OfflineTask, python: str = sys.executable) -> list[str]:
+    """Put a task into its directory; returns the program that carries it out, bound to the life of this process."""
+    file = Path(task.work_dir, "task.json")
+    json_file.write_private(file, task)
+    return lifetime.command([python, "-X", "faulthandler", "-P", "-m", "afo.train.offline", str(file)])
 
 
 class ScoredFile(Struct, frozen=True):

@@ -7,7 +7,6 @@ time. One that fails is a warning, and the next one is tried at its time.
 import os
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +16,12 @@ import psutil
 from afo import storage
 from afo.checkpoint.manifest import Found, find_manifests, read_evaluation, read_manifest
 from afo.errors import AfoError, DataError, NotFound
-from afo.formats import decoding, json_file
+from afo.formats import decoding
 from afo.job.export import Export
 from afo.job_dir.lineage import Evaluation
 from afo.logs.task_log import LOG, one_line
-from afo.process import lifetime
 from afo.protocol.export_gate import add_drops, check, falls, refusals
-from afo.protocol.offline_task import RESULT, OfflineResult, OfflineTask
+from afo.protocol.offline_task import RESULT, OfflineResult, OfflineTask, write_task
 from afo.rpc import messages as m
 from afo.train.setup import Setup
 
@@ -123,14 +121,10 @@ class PeriodicExport:
         directory = self._setup.work_dir / "periodic-export"
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(parents=True, mode=0o700)
-        task, file = self._task(found, str(directory)), directory / "task.json"
-        json_file.write_private(file, task)
-        program = [sys.executable, "-X", "faulthandler", "-P", "-m", "afo.train.offline", str(file)]
+        program = write_task(self._task(found, str(directory)))
         environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
         with (directory / "stderr").open("wb") as words:
-            process = subprocess.Popen(
-                lifetime.command(program), stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment
-            )
+            process = subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment)
         psutil.Process(process.pid).nice(_NICENESS)
         self._running = _Running(found, process, directory, time.monotonic())
 

@@ -20,11 +20,10 @@ from afo.data.io.tfrecord import read_head, text_hint
 from afo.errors import AfoError, DataError, NoSpaceLeft, NotFound, TrainingError, has_no_space
 from afo.formats import decoding, json_file
 from afo.job import Job, RowType, TableKind
-from afo.process import lifetime
 from afo.process.memory import available_memory
 from afo.process.scratch import scratch_folder
 from afo.protocol.am_config import AmConfig
-from afo.protocol.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineTask
+from afo.protocol.offline_task import RESULT, Kind, NumberedFile, OfflineResult, OfflineTask, write_task
 from afo.site.config import Config, user_name
 from afo.storage.regular_file import read_end
 from afo_client.models.model_ref import ModelRef, find_model
@@ -173,15 +172,13 @@ def _run_all(tasks: list[OfflineTask], surroundings: Surroundings) -> list[Offli
 
 
 def _start(task: OfflineTask, among: int, surroundings: Surroundings) -> "subprocess.Popen[bytes]":
-    file = Path(task.work_dir, "task.json")
-    json_file.write_private(file, task)
+    program = write_task(task, surroundings.python)
     threads = str(max(1, len(os.sched_getaffinity(0)) // among))
     environment = {"TF_CPP_MIN_LOG_LEVEL": "2", "TF_NUM_INTRAOP_THREADS": threads, **os.environ}
     environment |= surroundings.variables
-    program = [surroundings.python, "-X", "faulthandler", "-P", "-m", "afo.train.offline", str(file)]
     with Path(task.work_dir, "stderr").open("wb") as words:
         return subprocess.Popen(
-            lifetime.command(program), stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment,
+            program, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment,
             cwd=surroundings.cwd, start_new_session=True,
         )  # fmt: skip
 
