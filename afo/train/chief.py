@@ -97,6 +97,7 @@ class Chief:
             _, report = self._write(progress, final=False)
             self._remove_old((*self._tell(report), *self._exports.protected))
             self._saved_at = time.monotonic()
+            self._exports.note_checkpoint()
         self._exports.look()
 
     def _is_to_be_evaluated(self, step: int) -> bool:

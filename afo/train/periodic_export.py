@@ -25,7 +25,7 @@ from afo.protocol.offline_task import RESULT, OfflineResult, OfflineTask, write_
 from afo.rpc import messages as m
 from afo.train.setup import Setup
 
-#: Seconds between two looks for a checkpoint where none is there at the time of an export.
+#: Seconds between two looks for a checkpoint that passes the gate, where none does at the time of an export.
 _LOOK_S = 1.0
 #: An export that takes longer is ended.
 _MOST_S = 3600.0
@@ -45,13 +45,15 @@ class _Running(NamedTuple):
 
 
 class PeriodicExport:
-    """Of the chief, which calls `look` often and `close` once."""
+    """Of the chief, which calls `look` often, `note_checkpoint` for each one it has written, and `close` once."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._every = setup.job.export.every
         self._running: _Running | None = None
         self._exported_step = -1
+        #: Whether a checkpoint may be there that was not looked at; an earlier process may have written some.
+        self._is_new = True
         #: Manifests for which `export.require` does not hold, as far as they are there.
         self._refused: set[str] = set()
         self._next = time.monotonic() + (self._every or 0.0)
@@ -61,6 +63,10 @@ class PeriodicExport:
         """Manifests that an export under way reads."""
         return (self._running.manifest.url,) if self._running else ()
 
+    def note_checkpoint(self) -> None:
+        """There is a newer one."""
+        self._is_new = True
+
     def look(self) -> None:
         """Report an export that has ended; begin one when it is time."""
         if self._every is None:
@@ -68,8 +74,9 @@ class PeriodicExport:
         now = time.monotonic()
         if self._running is not None:
             self._look_after(self._running, now)
-        elif now >= self._next:
-            self._next = now + _LOOK_S
+        elif now >= self._next and (self._is_new or self._setup.job.export.require):
+            # Evaluations come from elsewhere: with a gate each look may find one.
+            self._next, self._is_new = now + _LOOK_S, False
             if (found := self._choose()) is not None:
                 self._begin(found)
                 self._next = now + self._every
@@ -96,6 +103,7 @@ class PeriodicExport:
             return next((found for found in reversed(newer) if self._passes(found)), None)
         except AfoError as error:
             LOG.warning("no checkpoint can be looked for to export: %s", one_line(str(error)))
+            self._is_new = True
             return None
 
     def _passes(self, found: Found) -> bool:
@@ -141,6 +149,7 @@ class PeriodicExport:
             if now - running.began > _MOST_S:
                 LOG.warning("an export that takes over %d s is ended", _MOST_S)
                 self.close()
+                self._is_new = True
             return
         self._running = None
         try:
@@ -148,6 +157,7 @@ class PeriodicExport:
         except AfoError as error:
             step = f"{running.manifest.step:,}"
             LOG.warning("the checkpoint of step %s could not be exported: %s", step, one_line(str(error)))
+            self._is_new = True
         shutil.rmtree(running.directory, ignore_errors=True)
 
     def _report(self, running: _Running, result: OfflineResult) -> None:

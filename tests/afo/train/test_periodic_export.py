@@ -49,6 +49,7 @@ class Exporting:
 
     def checkpoint(self, value: float, auc: float | None = None) -> str:
         manifest = self.versions.chain.save({1: value})
+        self.exporter.note_checkpoint()
         if auc is not None:
             write_evaluation(manifest, Evaluation(metrics={"auc": auc}, coverage={}))
         return manifest
@@ -103,6 +104,23 @@ def test_each_newer_checkpoint_becomes_a_version_until_the_job_ends(tmp_path: Pa
     exporting.exporter.close()
     assert len(exporting.reports) == 2
     assert not (tmp_path / "work" / "periodic-export").exists()
+
+
+def test_where_nothing_was_saved_nothing_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from afo.train import periodic_export
+
+    looks: list[str] = []
+    monkeypatch.setattr(periodic_export, "find_manifests", lambda url: looks.append(url) or [])
+    for export, expected in ((EVERY, 2), (msgspec.structs.replace(EVERY, require={"auc": ">=0.7"}), 4)):
+        looks.clear()
+        (directory := tmp_path / str(expected)).mkdir()
+        exporting = Exporting(directory, export)
+        for number in range(4):
+            exporting.exporter._next = 0.0
+            exporting.exporter.look()
+            if number == 1:
+                exporting.exporter.note_checkpoint()
+        assert len(looks) == expected
 
 
 def test_a_checkpoint_that_was_not_measured_or_is_not_good_enough_is_no_version(
