@@ -36,6 +36,9 @@ func run(log *slog.Logger, arguments []string) error {
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	// From now on: a log may be rotated while the libraries are loaded.
+	rotated := make(chan os.Signal, 1)
+	signal.Notify(rotated, syscall.SIGHUP)
 	library, err := processor.Open(settings.Processor.Library, settings.Processor.TensorFlow, processor.Options{
 		IntraOpThreads:      settings.Processor.IntraOpThreads,
 		InterOpThreads:      settings.Processor.InterOpThreads,
@@ -48,8 +51,6 @@ func run(log *slog.Logger, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	rotated := make(chan os.Signal, 1)
-	signal.Notify(rotated, syscall.SIGHUP)
 	go server.access.log.ReopenOn(rotated)
 	failed := server.start()
 	select {

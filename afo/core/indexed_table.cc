@@ -154,7 +154,9 @@ std::string IndexedTable::Lookup(const std::int64_t* keys, std::int64_t count, f
   const std::int64_t dim = layout_.header.dim;
   return Find(
       count, [keys](std::int64_t i) { return keys[i]; },
-      [&](std::int64_t i, const std::uint8_t* row) { DecodeRow(layout_.header, row, weights + i * dim); });
+      [&](std::int64_t i, const std::uint8_t* row) {
+        DecodeRow(layout_.header, row == kRemoved ? nullptr : row, weights + i * dim);
+      });
 }
 
 std::string IndexedTable::Answer(std::vector<AskedKey>* asked, float absent, float* weights) const {

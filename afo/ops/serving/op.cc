@@ -193,6 +193,8 @@ class SealServedTableOp : public OpKernel {
     const std::string shape = WrongShape(static_cast<std::uint32_t>(type_), static_cast<std::uint32_t>(dim_),
                                          static_cast<std::uint64_t>(count));
     OP_REQUIRES(context, shape.empty(), absl::InvalidArgumentError(absl::StrCat("no table can be written: ", shape)));
+    OP_REQUIRES(context, static_cast<std::uint64_t>(removed) < kNoRow - static_cast<std::uint64_t>(count),
+                absl::InvalidArgumentError("no table can be written: it has more keys than a table can"));
     const Sealing sealing{.header = {.type = static_cast<RowType>(type_),
                                      .dim = static_cast<std::int32_t>(dim_),
                                      .count = static_cast<std::uint64_t>(count),

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"time"
 
+	"afo/model_server/internal/access"
 	"afo/model_server/internal/metrics"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -100,6 +102,9 @@ func (c *calls) answer(ctx context.Context, method string, handle func(context.C
 	entry := &Entry{Began: time.Now(), Method: path.Base(method)}
 	if from, ok := peer.FromContext(ctx); ok {
 		entry.Peer = from.Addr.String()
+		if secured, ok := from.AuthInfo.(credentials.TLSInfo); ok {
+			entry.Who = access.CertificateName(&secured.State)
+		}
 	}
 	counted := c.Metrics.Begin("grpc")
 	defer func() {
@@ -111,9 +116,11 @@ func (c *calls) answer(ctx context.Context, method string, handle func(context.C
 		c.end(entry, counted, response, err)
 	}()
 	if c.Authenticate != nil {
-		if entry.Who, err = c.Authenticate(ctx); err != nil {
+		who, err := c.Authenticate(ctx)
+		if err != nil {
 			return nil, refused(err)
 		}
+		entry.Who = who
 	}
 	return handle(context.WithValue(ctx, entryKey{}, entry))
 }

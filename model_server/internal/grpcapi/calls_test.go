@@ -3,6 +3,9 @@ package grpcapi
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"io"
 	"net"
@@ -10,13 +13,38 @@ import (
 	"testing"
 	"time"
 
+	"afo/model_server/internal/metrics"
 	pb "afo/model_server/internal/tfserving"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
 )
+
+func TestTheAccessLogHasTheNameOfATokenOrOfACertificate(t *testing.T) {
+	of := &x509.Certificate{Subject: pkix.Name{CommonName: "ann"}}
+	state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{of}, VerifiedChains: [][]*x509.Certificate{{of}}}
+	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{}, AuthInfo: credentials.TLSInfo{State: state}})
+	for _, each := range []struct {
+		authenticate func(context.Context) (string, error)
+		who          string
+		code         codes.Code
+	}{
+		{nil, "ann", codes.OK},
+		{func(context.Context) (string, error) { return "ranking", nil }, "ranking", codes.OK},
+		{func(context.Context) (string, error) { return "", errors.New("no token") }, "ann", codes.Unauthenticated},
+	} {
+		var seen Entry
+		c := &calls{Options{Metrics: metrics.New(nil), Authenticate: each.authenticate, LogAccess: func(e Entry) { seen = e }}}
+		_, _ = c.answer(ctx, "/s/Predict", func(context.Context) (any, error) { return nil, nil })
+		if seen.Who != each.who || seen.Code != each.code {
+			t.Errorf("%+v; expected: %s %s", seen, each.who, each.code)
+		}
+	}
+}
 
 // rawClient speaks HTTP/2 as no client of gRPC does.
 type rawClient struct {

@@ -30,8 +30,8 @@ type Options struct {
 	Deadline time.Duration
 	// Credentials are of TLS; nil: none.
 	Credentials credentials.TransportCredentials
-	// Authenticate says who asks, from a request's metadata and certificate; an error refuses the request. nil: anybody
-	// may ask. Health is told to everybody: what asks for it, such as a load balancer, has no token.
+	// Authenticate says who asks, from a request's metadata; an error refuses the request. nil: anybody may ask, and who
+	// it is says a client's certificate. Health is told to everybody: what asks for it, such as a load balancer, has no token.
 	Authenticate func(ctx context.Context) (who string, err error)
 	// LogAccess takes down a request that was answered; nil: nobody does. Any number of goroutines call it at once.
 	LogAccess func(Entry)

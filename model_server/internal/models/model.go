@@ -204,7 +204,10 @@ func (m *model) end(number int64) {
 	}
 	if oldest := m.ended[0]; m.others[oldest].State == StateEnd {
 		delete(m.others, oldest)
-		m.shared.events.Gone(m.Name, oldest)
+		// A version that is served may have failed to be loaded anew.
+		if m.find(oldest) == nil {
+			m.shared.events.Gone(m.Name, oldest)
+		}
 	}
 	m.ended = m.ended[1:]
 }

@@ -232,6 +232,8 @@ def test_rows_that_change_on_their_way_become_no_table(ops: Any, tmp_path: Path)
     assert int(ops.afo_seal_served_table(f"{tmp_path}/none", 10, 0.0, 1, 0, whole, "", **seal)) == 2  # ENOENT
     with pytest.raises(tf.errors.InvalidArgumentError, match="no table can be written: it has rows of an unknown type"):
         ops.afo_seal_served_table(str(path), 10, 0.0, 1, 0, whole, "", type=7, dim=2)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="it has more keys than a table can"):
+        ops.afo_seal_served_table(str(path), 10, 0.0, 1, 2**32, whole, "", **seal)
     with pytest.raises(tf.errors.InvalidArgumentError, match="fewer than 0 rows"):
         ops.afo_seal_served_table(str(path), -1, 0.0, 1, 0, whole, "", **seal)
 
