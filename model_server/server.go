@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"afo/model_server/internal/concurrency"
 	"afo/model_server/internal/config"
 	"afo/model_server/internal/grpcapi"
 	"afo/model_server/internal/metrics"
@@ -51,9 +52,10 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	if access.log != nil {
 		counted.AccessLog(access.log.Dropped, access.log.Failed)
 	}
+	slots := concurrency.New(names, limitsOf(settings))
+	counted.Concurrency(slots.Use)
 	s.registry = models.New(models.Options{
-		Models: settings.Models, Load: loader(library), Log: log, Events: counted,
-		Concurrent: settings.Limits.ConcurrentRequests, Queued: settings.Limits.QueuedRequests, Poll: settings.Poll(),
+		Models: settings.Models, Load: loader(library), Log: log, Events: counted, Slots: slots, Poll: settings.Poll(),
 		Changed: func() { s.health.Update(s.registry) },
 	})
 	if s.grpcListen, err = listen("grpc", settings.GRPC); err != nil {
@@ -72,6 +74,18 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 		s.httpListen = tls.NewListener(s.httpListen, access.tls)
 	}
 	return s, nil
+}
+
+func limitsOf(settings *config.Config) concurrency.Limits {
+	reserved := map[string]int{}
+	for _, each := range settings.Models {
+		if each.Reserved > 0 {
+			reserved[each.Name] = each.Reserved
+		}
+	}
+	return concurrency.Limits{
+		Concurrent: settings.Limits.ConcurrentRequests, Queued: settings.Limits.QueuedRequests, Reserved: reserved,
+	}
 }
 
 func loader(library *processor.Library) models.Loader {

@@ -68,6 +68,15 @@ class ModelConfig(Section, frozen=True):
     version_labels: Annotated[
         dict[str, Version], Meta(description="Versions by names that requests can use, `{stable: 3, canary: 4}`.")
     ] = field(default_factory=dict)
+    reserved_concurrency: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=_MOST_REQUESTS,
+            description="Requests of this model that are computed at once, whatever others are asked; 0: it shares"
+            " what no model has reserved.",
+        ),
+    ] = 0
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -101,7 +110,8 @@ class Limits(Section, frozen=True):
         int, Meta(ge=0, le=_MOST_REQUESTS, description="Computed at once; 0: twice as many as there are cores.")
     ] = 0
     queued_requests: Annotated[
-        int, Meta(ge=0, le=_MOST_REQUESTS, description="That wait for those; more are refused. 0: four times as many.")
+        int,
+        Meta(ge=0, le=_MOST_REQUESTS, description="Of one model, that wait; more are refused. 0: four times as many."),
     ] = 0
     request_timeout: Annotated[Duration, Meta(description="Of a request, waiting included.")] = Duration(10)
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -32,7 +33,23 @@ func (c *Config) check() error {
 		}
 		names[model.Name] = true
 	}
-	return errors.Join(c.Processor.check(), c.checkListeners(), c.Limits.check(), c.checkTimes(), c.TLS.check())
+	return errors.Join(c.checkReserved(), c.Processor.check(), c.checkListeners(), c.Limits.check(), c.checkTimes(), c.TLS.check())
+}
+
+// checkReserved leaves something to the models that have nothing reserved.
+func (c *Config) checkReserved() error {
+	needed := 0
+	for _, model := range c.Models {
+		needed += model.Reserved
+	}
+	if slices.ContainsFunc(c.Models, func(model Model) bool { return model.Reserved == 0 }) {
+		needed++
+	}
+	if needed > c.Limits.ConcurrentRequests {
+		return fmt.Errorf("the models' reserved_concurrency, and 1 for those without, are %d; limits.concurrent_requests is %d; "+
+			"raise it, or reserve less", needed, c.Limits.ConcurrentRequests)
+	}
+	return nil
 }
 
 func (m Model) check() error {
@@ -42,7 +59,7 @@ func (m Model) check() error {
 	if !filepath.IsAbs(m.BasePath) {
 		return fmt.Errorf("base_path is %q; allowed: an absolute path of this machine", m.BasePath)
 	}
-	if err := m.Versions.check(); err != nil {
+	if err := errors.Join(m.Versions.check(), checkInt("reserved_concurrency", m.Reserved, 0, mostAtOnce)); err != nil {
 		return err
 	}
 	for label, version := range m.VersionLabels {

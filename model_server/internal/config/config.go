@@ -36,6 +36,9 @@ type Model struct {
 	BasePath      string           `json:"base_path"`
 	Versions      Versions         `json:"model_version_policy"`
 	VersionLabels map[string]int64 `json:"version_labels"`
+	// Reserved is how many requests of this model are computed at once, which no other model can take; 0: it shares
+	// what is not reserved.
+	Reserved int `json:"reserved_concurrency"`
 }
 
 // Processor is where the libraries are, and how models are run.

@@ -87,6 +87,9 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		{`"grpc"`, `"limits": {"request_size": 0}, "grpc"`, "limits.request_size is 0; allowed: 1 to"},
 		{`"grpc"`, `"limits": {"concurrent_requests": -1}, "grpc"`, "limits.concurrent_requests is -1"},
 		{`"grpc"`, `"limits": {"request_timeout": 0}, "grpc"`, "limits.request_timeout is 0"},
+		{`"/m/ctr"`, `"/m", "reserved_concurrency": -1`, "reserved_concurrency is -1"},
+		{`"/m/ctr"}],`, `"/m", "reserved_concurrency": 2}, {"name": "b", "base_path": "/b"}], "limits": {"concurrent_requests": 2},`,
+			"and 1 for those without, are 3; limits.concurrent_requests is 2"},
 		{`"grpc"`, `"file_system_poll_wait": 0, "grpc"`, "file_system_poll_wait is 0"},
 		{`"grpc"`, `"tls": {"certificate": "x"}, "grpc"`, "tls needs certificate and key"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"afo/model_server/internal/concurrency"
 	"afo/model_server/internal/models"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -182,6 +183,39 @@ func (m *Metrics) AccessLog(dropped, failed func() int64) {
 			Name: name("access_log_lines_lost_total"), ConstLabels: prometheus.Labels{"reason": reason},
 			Help: "Lines of the access log for which there was no room (dropped), or that could not be written (failed).",
 		}, func() float64 { return float64(count()) }))
+	}
+}
+
+// Concurrency tells what each model has of the requests that are computed at once.
+func (m *Metrics) Concurrency(use func() map[string]concurrency.Use) {
+	m.registry.MustRegister(&usage{
+		use:     use,
+		share:   described("concurrency_share", "Requests of a model that are computed at once when all models have some."),
+		waiting: described("requests_waiting", "Requests of a model that wait to be computed."),
+	})
+}
+
+// usage is collected when it is asked for.
+type usage struct {
+	use            func() map[string]concurrency.Use
+	share, waiting *prometheus.Desc
+}
+
+func described(of, help string) *prometheus.Desc {
+	return prometheus.NewDesc(name(of), help, []string{"model"}, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (u *usage) Describe(to chan<- *prometheus.Desc) {
+	to <- u.share
+	to <- u.waiting
+}
+
+// Collect implements prometheus.Collector.
+func (u *usage) Collect(to chan<- prometheus.Metric) {
+	for model, use := range u.use() {
+		to <- prometheus.MustNewConstMetric(u.share, prometheus.GaugeValue, float64(use.Share), model)
+		to <- prometheus.MustNewConstMetric(u.waiting, prometheus.GaugeValue, float64(use.Waiting), model)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"afo/model_server/internal/concurrency"
 	"afo/model_server/internal/models"
 )
 
@@ -38,6 +39,15 @@ func TestRequestsAreCounted(t *testing.T) {
 	} {
 		has(t, m, true, line)
 	}
+}
+
+func TestSharesOfConcurrencyAreShown(t *testing.T) {
+	m := New([]string{"ctr", "cvr"})
+	slots := concurrency.New([]string{"ctr", "cvr"}, concurrency.Limits{Concurrent: 4, Reserved: map[string]int{"cvr": 1}})
+	m.Concurrency(slots.Use)
+	has(t, m, true, `afo_serving_concurrency_share{model="ctr"} 3`)
+	has(t, m, true, `afo_serving_concurrency_share{model="cvr"} 1`)
+	has(t, m, true, `afo_serving_requests_waiting{model="ctr"} 0`)
 }
 
 func TestNamesThatAreNotKnownMakeNoSeries(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"afo/model_server/internal/concurrency"
 	"afo/model_server/internal/config"
 
 	"google.golang.org/grpc/codes"
@@ -284,7 +285,9 @@ func TestReadinessIsOfAllModelsAndEndsWithTheDrain(t *testing.T) {
 }
 
 func TestRequestsBeyondTheLimitsAreRefused(t *testing.T) {
-	f := newFakes(t, latest, func(options *Options) { options.Concurrent, options.Queued = 1, 1 })
+	f := newFakes(t, latest, func(options *Options) {
+		options.Slots = concurrency.New([]string{"ctr"}, concurrency.Limits{Concurrent: 1, Queued: 1})
+	})
 	f.write(1, "one")
 	f.look()
 	errors := make(chan error, 2)
@@ -296,9 +299,9 @@ func TestRequestsBeyondTheLimitsAreRefused(t *testing.T) {
 	<-f.entered
 	ctx, cancel := context.WithCancel(context.Background())
 	go ask(ctx)
-	f.until(func() bool { return f.registry.gate.waiting.Load() == 1 })
+	f.until(func() bool { return f.registry.slots.Use()["ctr"].Waiting == 1 })
 	_, _, err := f.ask(Spec{Name: "ctr"}, "x")
-	fails(t, err, codes.ResourceExhausted, "1 requests are computed and 1 wait")
+	fails(t, err, codes.ResourceExhausted, "1 requests for ctr wait")
 	cancel()
 	fails(t, <-errors, codes.Canceled, "canceled")
 	expired, cancel := context.WithTimeout(context.Background(), time.Millisecond)

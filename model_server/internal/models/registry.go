@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"afo/model_server/internal/concurrency"
 	"afo/model_server/internal/config"
 
 	"google.golang.org/grpc/codes"
@@ -17,13 +18,12 @@ import (
 
 // Options say what is served, and by what.
 type Options struct {
-	Models     []config.Model
-	Load       Loader
-	Concurrent int
-	Queued     int
-	Poll       time.Duration
-	Log        *slog.Logger
-	Events     Events
+	Models []config.Model
+	Load   Loader
+	Slots  *concurrency.Pool
+	Poll   time.Duration
+	Log    *slog.Logger
+	Events Events
 	// Changed is called, by any goroutine, when a version changes its state; it has to be quick.
 	Changed func()
 	// Now is a clock; nil: the time.
@@ -47,7 +47,7 @@ type shared struct {
 type Registry struct {
 	models map[string]*model
 	shared *shared
-	gate   *gate
+	slots  *concurrency.Pool
 	// closing is set when the server is told to stop: it is not ready, and still answers.
 	closing atomic.Bool
 	cancel  context.CancelFunc
@@ -66,7 +66,7 @@ func New(options Options) *Registry {
 		load: options.Load, loading: make(chan struct{}, 1), poll: options.Poll, log: options.Log,
 		events: options.Events, changed: options.Changed, now: now, patience: usualPatience,
 	}
-	r := &Registry{models: map[string]*model{}, shared: shared, gate: newGate(options.Concurrent, options.Queued)}
+	r := &Registry{models: map[string]*model{}, shared: shared, slots: options.Slots}
 	for _, each := range options.Models {
 		r.models[each.Name] = newModel(each, shared)
 	}
@@ -77,6 +77,7 @@ func New(options Options) *Registry {
 func (r *Registry) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
+	r.running.Go(func() { r.slots.Run(ctx) })
 	for _, each := range r.models {
 		r.running.Go(func() { each.run(ctx) })
 	}
@@ -120,10 +121,11 @@ func (r *Registry) Predict(ctx context.Context, spec Spec, request []byte) ([]by
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := r.gate.enter(ctx); err != nil {
+	slot, err := r.slots.Enter(ctx, model.Name)
+	if err != nil {
 		return nil, model.asked(spec), err
 	}
-	defer r.gate.leave()
+	defer slot.Leave()
 	// Only now: a request that waits for its turn keeps no version from being unloaded.
 	version, err := model.acquire(spec)
 	if err != nil {

@@ -78,7 +78,8 @@ def test_the_server_gets_the_file_in_seconds_and_bytes(
     file = tmp_path / "serving.yaml"
     file.write_text(
         "models:\n- {name: ctr, base_path: ctr, model_version_policy: {specific: {versions: [3, 4]}},\n"
-        "   version_labels: {stable: 3}}\n- {name: cvr, base_path: /models/cvr, model_version_policy: {all: {}}}\n"
+        "   version_labels: {stable: 3}, reserved_concurrency: 2}\n"
+        "- {name: cvr, base_path: /models/cvr, model_version_policy: {all: {}}}\n"
         "limits: {request_size: 2 MiB, request_timeout: 500ms}\nshutdown_delay: 5s\n"
         "tls: {certificate: a.pem, key: a.key}\naccess_log: '-'\n"
     )
@@ -88,8 +89,9 @@ def test_the_server_gets_the_file_in_seconds_and_bytes(
     found: dict[str, Any] = model_server.arguments(served[0])
     assert found["models"] == [
         {"name": "ctr", "base_path": f"{tmp_path}/ctr", "version_labels": {"stable": 3},
-         "model_version_policy": {"specific": {"versions": [3, 4]}}},
-        {"name": "cvr", "base_path": "/models/cvr", "version_labels": {}, "model_version_policy": {"all": {}}},
+         "reserved_concurrency": 2, "model_version_policy": {"specific": {"versions": [3, 4]}}},
+        {"name": "cvr", "base_path": "/models/cvr", "version_labels": {}, "reserved_concurrency": 0,
+         "model_version_policy": {"all": {}}},
     ]  # fmt: skip
     assert found["limits"] == {
         "request_size": 2 << 20, "request_timeout": 0.5, "concurrent_requests": 0, "queued_requests": 0,
