@@ -56,7 +56,8 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	counted.Concurrency(slots.Use)
 	s.registry = models.New(models.Options{
 		Models: settings.Models, Load: loader(library), Log: log, Events: counted, Slots: slots, Poll: settings.Poll(),
-		Changed: func() { s.health.Update(s.registry) },
+		LoadBehind: settings.Processor.EnableInlineExecute,
+		Changed:    func() { s.health.Update(s.registry) },
 	})
 	if s.grpcListen, err = listen("grpc", settings.GRPC); err != nil {
 		return nil, err

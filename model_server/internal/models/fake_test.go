@@ -144,7 +144,7 @@ func newFakes(t *testing.T, policy config.Versions, change ...func(*Options)) *f
 	}
 	options := Options{
 		Models: []config.Model{{Name: "ctr", BasePath: f.base, Versions: policy, VersionLabels: map[string]int64{"stable": 1, "next": 9}}},
-		Load:   f.load, Slots: concurrency.New([]string{"ctr"}, concurrency.Limits{Concurrent: 8, Queued: 1000}), Poll: time.Millisecond,
+		Load:   f.load, Slots: concurrency.New([]string{"ctr"}, concurrency.Limits{Concurrent: 8, Queued: 1000}), Poll: time.Millisecond, LoadBehind: true,
 		Log: slog.New(slog.NewTextHandler(&f.log, nil)), Events: f, Changed: func() {}, Now: f.now,
 	}
 	for _, each := range change {

@@ -19,7 +19,10 @@ func (m *model) load(ctx context.Context, of candidate) {
 	stop := m.remind("loading", "version", of.number, "path", of.path)
 	began := time.Now()
 	before := attempt{of.identity, contentsOf(of.path)}
-	loaded, warmed, err := m.loaded(ctx, of)
+	var loaded *version
+	var warmed int
+	var err error
+	m.shared.priority.run(func() { loaded, warmed, err = m.loaded(ctx, of) })
 	took := time.Since(began)
 	stop()
 	if ctx.Err() != nil {

@@ -22,8 +22,10 @@ type Options struct {
 	Load   Loader
 	Slots  *concurrency.Pool
 	Poll   time.Duration
-	Log    *slog.Logger
-	Events Events
+	// LoadBehind: the threads that a load starts are not those that answer, so that they may come second.
+	LoadBehind bool
+	Log        *slog.Logger
+	Events     Events
 	// Changed is called, by any goroutine, when a version changes its state; it has to be quick.
 	Changed func()
 	// Now is a clock; nil: the time.
@@ -41,6 +43,7 @@ type shared struct {
 	changed  func()
 	now      func() time.Time
 	patience patience
+	priority priority
 }
 
 // Registry is the Predictor of the models of a configuration.
@@ -65,6 +68,7 @@ func New(options Options) *Registry {
 	shared := &shared{
 		load: options.Load, loading: make(chan struct{}, 1), poll: options.Poll, log: options.Log,
 		events: options.Events, changed: options.Changed, now: now, patience: usualPatience,
+		priority: priority{behind: options.LoadBehind},
 	}
 	r := &Registry{models: map[string]*model{}, shared: shared, slots: options.Slots}
 	for _, each := range options.Models {

@@ -1,0 +1,39 @@
+package models
+
+import (
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// nice of the thread that calls, as the system call tells it: 20 less it.
+func nice(t *testing.T) int {
+	t.Helper()
+	raw, err := syscall.Getpriority(syscall.PRIO_PROCESS, syscall.Gettid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 20 - raw
+}
+
+func TestLoadsComeBehindRequests(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	usual := nice(t)
+	for _, each := range []struct {
+		behind bool
+		want   [3]int
+	}{{true, [3]int{usual, niceOfLoads, niceOfLoads}}, {false, [3]int{usual, usual, usual}}} {
+		p := priority{behind: each.behind}
+		for i, want := range each.want {
+			p.run(func() {
+				if got := nice(t); got != want {
+					t.Errorf("load %d of %v: nice %d, expected %d", i, each.behind, got, want)
+				}
+			})
+		}
+	}
+	if got := nice(t); got != usual {
+		t.Errorf("the caller has nice %d, had %d", got, usual)
+	}
+}
