@@ -98,6 +98,36 @@ func (p *Pool) Enter(ctx context.Context, model string) (Slot, error) {
 	}
 }
 
+// Spare says whether less than half of the slots are held and nobody waits: by default there are twice as many as cores.
+func (p *Pool) Spare() bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.spare()
+}
+
+func (p *Pool) spare() bool {
+	held := 0
+	for _, line := range p.lines {
+		if line.waiting > 0 {
+			return false
+		}
+		held += line.running
+	}
+	return 2*held < p.limits.Concurrent
+}
+
+// TryEnter takes a slot that nobody else wants; false: there is none.
+func (p *Pool) TryEnter(model string) (Slot, bool) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	line := p.lines[model]
+	if !p.spare() || !p.book.take(&line.lane) {
+		return Slot{}, false
+	}
+	line.arrived++
+	return Slot{p, line, p.now()}, true
+}
+
 func (p *Pool) refused(line *line) error {
 	return status.Errorf(codes.ResourceExhausted, "%d requests for %s wait, which is the most that limits.queued_requests"+
 		" allows; try again later", p.limits.Queued, line.model)

@@ -100,6 +100,23 @@ func TestARequestThatGivesUpLeavesNothing(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatIsIdleIsSpare(t *testing.T) {
+	p := New([]string{"a", "b"}, Limits{Concurrent: 4, Queued: 8, Reserved: map[string]int{"b": 1}})
+	first := entered(t, p, "a")
+	spare, ok := p.TryEnter("b")
+	if !ok {
+		t.Fatal("1 of 4 slots is held, and none is spare")
+	}
+	if _, more := p.TryEnter("a"); more || p.Spare() {
+		t.Error("2 of 4 slots are held, and another one is spare")
+	}
+	spare.Leave()
+	if _, ok = p.TryEnter("b"); !ok {
+		t.Error("the slot was given back, and is not spare")
+	}
+	first.Leave()
+}
+
 func TestSlotsAreNeverMoreThanThereAre(t *testing.T) {
 	models := []string{"a", "b", "c"}
 	p := New(models, Limits{Concurrent: 3, Queued: 1000, Reserved: map[string]int{"c": 1}})
