@@ -23,22 +23,6 @@ std::optional<TensorType> TypeOf(std::uint64_t number) {
   return std::nullopt;
 }
 
-// Bytes of a number; 0 of a string.
-std::size_t SizeOf(TensorType type) {
-  switch (type) {
-    case TensorType::kFloat:
-    case TensorType::kInt32:
-      return 4;
-    case TensorType::kInt64:
-      return 8;
-    case TensorType::kBool:
-      return 1;
-    case TensorType::kString:
-      break;
-  }
-  return 0;
-}
-
 // The field in which a TensorProto has the values of a type.
 std::uint32_t FieldOf(TensorType type) {
   switch (type) {
@@ -305,6 +289,21 @@ std::string_view NameOf(TensorType type) {
       return "DT_BOOL";
   }
   return "";
+}
+
+std::size_t SizeOf(TensorType type) {
+  switch (type) {
+    case TensorType::kFloat:
+    case TensorType::kInt32:
+      return 4;
+    case TensorType::kInt64:
+      return 8;
+    case TensorType::kBool:
+      return 1;
+    case TensorType::kString:
+      break;
+  }
+  return 0;
 }
 
 ParsedPredictRequest ParsePredictRequest(std::string_view bytes) {

@@ -23,8 +23,13 @@ enum class TensorType : std::uint32_t { kFloat = 1, kInt32 = 3, kString = 7, kIn
 // As TensorFlow writes it, `DT_FLOAT` and so on.
 std::string_view NameOf(TensorType type);
 
+// Bytes of a number; 0 of a string.
+std::size_t SizeOf(TensorType type);
+
 constexpr std::size_t kMostRank = 8;
 constexpr std::size_t kMostInputs = 4096;
+// Of a request: 16 bytes of it could else cost the memory of millions.
+constexpr std::int64_t kMostRows = 1 << 16;
 // Where a tensor holds fewer values than its shape says the last one stands for the rest: for so many in a request.
 constexpr std::int64_t kMostRepeated = 1 << 20;
 

@@ -18,8 +18,6 @@ using tensorflow::tstring;
 
 // RunOptions.inter_op_thread_pool, of whoever calls.
 constexpr int kOfTheCaller = -1;
-// Of a request: 16 bytes of it could else cost the memory of millions.
-constexpr std::int64_t kMostRows = 1 << 16;
 
 // Whether requests and answers can have this type.
 bool IsCarried(tensorflow::DataType type) { return !NameOf(static_cast<TensorType>(type)).empty(); }
