@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from math import isinf
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from msgspec import structs
 from afo import storage
 from afo.checkpoint.manifest import Refusal, parse_name, write_refusal
 from afo.checkpoint.restore import CheckpointReader
+from afo.data.schema import Schema
 from afo.errors import GateRefused
 from afo.job import RowType, TableKind
 from afo.job.paths import check_name
@@ -22,7 +24,7 @@ from afo.rpc import messages as m
 from afo.train.setup import JobParts, Setup
 from afo.trainable.model_protocol import LocalModel
 from afo.trainable.served import export_info
-from afo.trainable.served.export_info import Exported
+from afo.trainable.served.export_info import Exported, Fill
 from afo.trainable.served.mapped_columns import few_pages
 from afo.trainable.served.table_form import TableForm
 
@@ -83,9 +85,21 @@ def describe(
     saved = reader.manifest
     return Exported(
         manifest=reader.url, step=saved.step, labels=parts.model.labels, rows=rows, tables=tables,
-        user_features=user_features, lineage=saved.lineage, directory=saved.directory,
+        user_features=user_features, fills=_fills(parts.schema), lineage=saved.lineage, directory=saved.directory,
         trained_at=saved.clock[-1][0] if saved.clock else None,
     )  # fmt: skip
+
+
+def _fills(schema: Schema) -> dict[str, Fill]:
+    """What a parser takes where a record lacks a feature, by the feature's name in the signature `predict`."""
+    found = {}
+    for name, argument in schema.arguments.items():
+        feature = schema[name]
+        values = feature.defaults()
+        one_for_all = all(value is values[0] for value in values)
+        if not any(isinstance(value, float) and isinf(value) for value in values):  # JSON has none
+            found[argument] = Fill(tuple(values[:1] if one_for_all else values), feature.max_length is not None)
+    return found
 
 
 def save_model(parts: JobParts, reader: CheckpointReader, scratch: Path, about: Exported) -> Path:

@@ -11,6 +11,15 @@ from afo.job_dir.lineage import Lineage
 FILE = ("assets.extra", "afo.json")
 
 
+class Fill(Struct, frozen=True):
+    """What stands for absent values of an input of the signature `predict`."""
+
+    #: One for all values of a row, or as many as a row has. NaN is null in the file, for JSON has none.
+    values: tuple[int | float | str | None, ...]
+    #: A row may have any number of values: cut off, and filled up.
+    any_length: bool = False
+
+
 class Exported(Struct, frozen=True, kw_only=True):
     """Where a SavedModel comes from, and what is in it. Its checkpoint may be gone meanwhile."""
 
@@ -22,6 +31,8 @@ class Exported(Struct, frozen=True, kw_only=True):
     tables: TableKind = "frozen"
     #: Those that its signature `score` reads of the user; empty: it has no such signature.
     user_features: tuple[str, ...] = ()
+    #: By the name of an input of `predict`; empty in exports that did not say it yet.
+    fills: dict[str, Fill] = {}
     lineage: Lineage | None = None
     #: Directory of the checkpoint, beside the manifest; since there are versions with changes.
     directory: str = ""
