@@ -11,7 +11,7 @@ import numpy as np
 
 from afo.errors import AfoError, SpecError
 from afo.serving.predict_messages import outputs_of, request_of
-from afo.serving.processor_library import load
+from afo.serving.processor_library import ArrowStructs, load
 
 _OK, _BAD_REQUEST = 200, 400
 
@@ -40,6 +40,27 @@ class Processor:
         `signature`: empty, `signature_name` of the configuration. Raises SpecError if the inputs do not fit it.
         """
         return outputs_of(self.process(request_of(inputs, signature)))
+
+    def predict_arrow(self, batch: Any, signature: str = "predict") -> Any:
+        """Outputs as a pyarrow.RecordBatch, for the rows of one with a column for each input (docs/serving.md).
+
+        Raises SpecError if a column does not fit.
+        """
+        import pyarrow  # 45 MiB that no other call needs
+
+        if not isinstance(batch, pyarrow.RecordBatch):
+            raise SpecError(f"the batch is a {type(batch).__name__}; allowed is a pyarrow.RecordBatch")
+        model, answer = self._open(), ArrowStructs()
+        output, size = ctypes.c_void_p(), ctypes.c_int()
+        given = ArrowStructs()
+        batch._export_to_c(given.array, given.schema)
+        status = self._library.process_arrow(
+            model, signature.encode(), given.schema, given.array, answer.schema, answer.array,
+            ctypes.byref(output), ctypes.byref(size),
+        )  # fmt: skip
+        if status != _OK:
+            self._taken(status, output.value, size.value)
+        return pyarrow.RecordBatch._import_from_c(answer.array, answer.schema)
 
     def process(self, request: bytes) -> bytes:
         """A serialized PredictResponse for a PredictRequest of TensorFlow Serving.

@@ -16,6 +16,7 @@
 #include "afo/core/joined_requests.h"
 #include "afo/core/predict_request.h"
 #include "afo/core/predict_response.h"
+#include "afo/serving/arrow_batch.h"
 #include "afo/serving/operations.h"
 #include "afo/serving/processor_config.h"
 #include "afo/serving/served_model.h"
@@ -217,6 +218,13 @@ int ProcessBatch(const ServedModel& model, const void* const* data, const int* s
   return GiveStatus(status, {&outputs[0], &output_sizes[0]});
 }
 
+int ProcessArrow(const ServedModel& model, const char* signature, const ReleasedAtEnd<ArrowSchema>& schema,
+                 const ReleasedAtEnd<ArrowArray>& batch, ArrowSchema* answer_schema, ArrowArray* answer, Output to) {
+  if (!schema.holds() || !batch.holds()) return GiveText(kBadRequest, "there is no batch, or it was released", to);
+  const absl::Status status = AnswerArrowBatch(model, signature, *schema, *batch, answer_schema, answer);
+  return status.ok() ? kOk : GiveStatus(status, to);
+}
+
 // No exception leaves a call: the host may be of another language.
 template <typename Call>
 int Guarded(Output to, const Call& call) {
@@ -268,6 +276,24 @@ AFO_EXPORTED int batch_process(void* model, const void* input_data[], int* input
     return afo::kFailed;
   return afo::Guarded({&output_data[0], &output_size[0]}, [&] {
     return afo::ProcessBatch(*static_cast<afo::ServedModel*>(model), input_data, input_size, output_data, output_size);
+  });
+}
+
+AFO_EXPORTED int process_arrow(void* model, const char* signature_name, ArrowSchema* schema, ArrowArray* batch,
+                               ArrowSchema* answer_schema, ArrowArray* answer, void** output_data, int* output_size) {
+  const afo::ReleasedAtEnd<ArrowSchema> owned_schema(schema);
+  const afo::ReleasedAtEnd<ArrowArray> owned_batch(batch);
+  if (model == nullptr || answer_schema == nullptr || answer == nullptr || output_data == nullptr ||
+      output_size == nullptr)
+    return afo::kFailed;
+  answer_schema->release = nullptr;
+  answer->release = nullptr;
+  *output_data = nullptr;
+  *output_size = 0;
+  const afo::Output to{output_data, output_size};
+  return afo::Guarded(to, [&] {
+    return afo::ProcessArrow(*static_cast<afo::ServedModel*>(model), signature_name, owned_schema, owned_batch,
+                             answer_schema, answer, to);
   });
 }
 

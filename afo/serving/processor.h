@@ -27,6 +27,19 @@ int process(void* model, const void* input_data, int input_size, void** output_d
 // others have none.
 int batch_process(void* model, const void* input_data[], int* input_size, void* output_data[], int* output_size);
 
+// Answers the rows of a struct array of Arrow's C data interface, a column for each input of signature `signature_name`
+// (null: `predict`), with a struct array of a column for each output. Hosts have the two structs from any Arrow
+// library.
+//
+// `schema` and `batch` belong to the library from the call on, also where it fails: it calls their `release` before it
+// returns, and does so for each that is neither null nor released. On 200 `answer_schema` and `answer`, which the host
+// allots and this call writes, belong to the host, which calls their `release`; else their `release` is null and the
+// output is what is wrong. There is no other output. The answer outlives the model.
+struct ArrowSchema;
+struct ArrowArray;
+int process_arrow(void* model, const char* signature_name, struct ArrowSchema* schema, struct ArrowArray* batch,
+                  struct ArrowSchema* answer_schema, struct ArrowArray* answer, void** output_data, int* output_size);
+
 // What is served, as a JSON object.
 int get_serving_model_info(void* model, void** output_data, int* output_size);
 

@@ -16,6 +16,14 @@ Output = ctypes.POINTER(ctypes.c_void_p)
 Size = ctypes.POINTER(ctypes.c_int)
 
 
+class ArrowStructs:
+    """Room for a schema and an array of Arrow's C data interface, which are 9 and 10 words long; their addresses."""
+
+    def __init__(self) -> None:
+        self._room = (ctypes.c_uint64 * 9)(), (ctypes.c_uint64 * 10)()
+        self.schema, self.array = map(ctypes.addressof, self._room)
+
+
 @functools.cache
 def load() -> ctypes.CDLL:
     """The library. Raises Unsupported where it was not built, or TensorFlow is not installed."""
@@ -54,6 +62,8 @@ def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
     library.initialize_error.restype = ctypes.c_char_p
     library.process.argtypes = [Model, ctypes.c_char_p, ctypes.c_int, Output, Size]
     library.batch_process.argtypes = [Model, ctypes.POINTER(ctypes.c_char_p), Size, Output, Size]
+    structs = [ctypes.c_void_p] * 4
+    library.process_arrow.argtypes = [Model, ctypes.c_char_p, *structs, Output, Size]
     library.get_serving_model_info.argtypes = [Model, Output, Size]
     for name in ("free_output", "finalize"):
         getattr(library, name).argtypes = [ctypes.c_void_p]

@@ -67,7 +67,15 @@ absl::Status ServedModel::Load() {
       return signature.status();
     }
   }
-  return absl::OkStatus();
+  return LoadFills();
+}
+
+absl::Status ServedModel::LoadFills() {
+  const auto predict = signatures_.find(kPredict);
+  if (predict == signatures_.end()) return absl::OkStatus();
+  absl::StatusOr<ServedFills> fills = ReadServedFills(config_.savedmodel_dir, *predict->second);
+  if (fills.ok()) fills_ = *std::move(fills);
+  return fills.status();
 }
 
 absl::StatusOr<const ServedSignature*> ServedModel::Find(std::string_view name) const {

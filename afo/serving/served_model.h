@@ -8,10 +8,14 @@
 
 #include "absl/status/statusor.h"
 #include "afo/serving/processor_config.h"
+#include "afo/serving/served_fills.h"
 #include "afo/serving/served_signature.h"
 #include "tensorflow/cc/saved_model/loader.h"
 
 namespace afo {
+
+// The signature of the features by name.
+constexpr char kPredict[] = "predict";
 
 // Thread-safe.
 class ServedModel {
@@ -25,15 +29,19 @@ class ServedModel {
   const ProcessorConfig& config() const { return config_; }
   // Those that requests can ask for: a signature whose tensors they cannot have is none.
   const Signatures& signatures() const { return signatures_; }
+  // Of the inputs of signature `predict`.
+  const ServedFills& fills() const { return fills_; }
   // Of a name, "": the one of the configuration. InvalidArgument where it is not served.
   absl::StatusOr<const ServedSignature*> Find(std::string_view name) const;
 
  private:
   explicit ServedModel(ProcessorConfig config) : config_(std::move(config)) {}
   absl::Status Load();
+  absl::Status LoadFills();
 
   const ProcessorConfig config_;
   tensorflow::SavedModelBundle bundle_;
+  ServedFills fills_;
   Signatures signatures_;  // behind the session that they use
 };
 

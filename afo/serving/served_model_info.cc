@@ -1,15 +1,11 @@
 #include "afo/serving/served_model_info.h"
 
-#include <fstream>
-
-#include "nlohmann/json.hpp"
+#include "afo/serving/exported_file.h"
 
 namespace afo {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr int kMostDepth = 16;
 
 // [-1, 3]; null where the rank is unknown.
 Json ShapeOf(const tensorflow::PartialTensorShape& shape) {
@@ -35,11 +31,7 @@ std::string DescribeServedModel(const ServedModel& model) {
                                 {"inputs", DescribeParameters(signature->inputs())},
                                 {"outputs", DescribeParameters(signature->outputs())}};
   }
-  std::ifstream file(model.config().savedmodel_dir + "/assets.extra/afo.json");
-  // What lies deeper than anything of ours is left out: to copy and print it would take as many calls within each
-  // other.
-  const auto is_shallow = [](int depth, Json::parse_event_t, const Json&) { return depth < kMostDepth; };
-  const Json exported = Json::parse(file, is_shallow, /*allow_exceptions=*/false);
+  const Json exported = ReadExportedFile(model.config().savedmodel_dir);
   for (const char* key : {"step", "labels", "rows", "tables"}) {
     if (exported.is_object() && exported.contains(key)) info[key] = exported[key];
   }
