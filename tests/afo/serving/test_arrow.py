@@ -2,6 +2,8 @@
 
 import ctypes
 import itertools
+import json
+import shutil
 import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
@@ -216,6 +218,24 @@ def test_an_answer_outlives_its_model(served: Served) -> None:
     with Processor(str(served.directory)) as model:
         answer = model.predict_arrow(batch_of(TYPES))
     np.testing.assert_array_equal(answer["probabilities"], served.scores)
+
+
+def test_an_export_says_what_is_absent_or_nothing_may_be(served: Served, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(served.directory, copy)
+    about = copy / "assets.extra" / "afo.json"
+    said = json.loads(about.read_text())
+    assert said["fills"]["net_income"] == {"values": [None], "any_length": False}
+    assert said["fills"]["place"] == {"values": [1.0, -2.0], "any_length": False}
+    assert said["fills"]["viewed"] == {"values": [7], "any_length": True}
+    for fill in ({"values": [1, 2, 3]}, {"values": ["Ulm"]}):
+        about.write_text(json.dumps({**said, "fills": {**said["fills"], "viewed": fill}}))
+        with pytest.raises(SpecError, match=r"afo\.json: what it says of `viewed` in `fills` does not fit"):
+            Processor(str(copy))
+    del said["fills"]
+    about.write_text(json.dumps(said))
+    with Processor(str(copy)) as model, pytest.raises(SpecError, match="has a null in row 0, and the model does not"):
+        model.predict_arrow(batch_of(TYPES))
 
 
 NUMBERS = st.one_of(st.none(), st.integers(0, 100))
