@@ -27,7 +27,10 @@ type server struct {
 	log      *slog.Logger
 	access   access
 	registry *models.Registry
-	health   *grpcapi.Health
+	mirrors  mirrors
+	// stopCopying ends what mirrors do; what they have not copied whole is taken away at the next start.
+	stopCopying context.CancelFunc
+	health      *grpcapi.Health
 	// leaving: it is not ready, and still answers.
 	leaving atomic.Bool
 
@@ -52,12 +55,15 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	if access.log != nil {
 		counted.AccessLog(access.log.Dropped, access.log.Failed)
 	}
+	if s.mirrors, err = newMirrors(log, settings, s.statuses); err != nil {
+		return nil, err
+	}
 	slots := concurrency.New(names, limitsOf(settings))
 	counted.Concurrency(slots.Use)
 	s.registry = models.New(models.Options{
 		Models: settings.Models, Load: loader(library), Log: log, Events: counted, Slots: slots, Poll: settings.Poll(),
 		LoadBehind: settings.Processor.EnableInlineExecute,
-		Changed:    func() { s.health.Update(s.registry) },
+		Changed:    func() { s.health.Update(s.registry) }, Problems: s.mirrors.problems,
 	})
 	if s.grpcListen, err = listen("grpc", settings.GRPC); err != nil {
 		return nil, err
@@ -87,6 +93,15 @@ func limitsOf(settings *config.Config) concurrency.Limits {
 	return concurrency.Limits{
 		Concurrent: settings.Limits.ConcurrentRequests, Queued: settings.Limits.QueuedRequests, Reserved: reserved,
 	}
+}
+
+// statuses are those of all versions of a model.
+func (s *server) statuses(model string) []models.VersionStatus {
+	found, err := s.registry.Status(model, 0)
+	if err != nil {
+		return nil // there is no such model
+	}
+	return found
 }
 
 func loader(library *processor.Library) models.Loader {
@@ -126,6 +141,9 @@ func (s *server) start() <-chan error {
 			}
 		}()
 	}
+	var copying context.Context
+	copying, s.stopCopying = context.WithCancel(context.Background())
+	s.mirrors.start(copying)
 	s.registry.Start()
 	return failed
 }
@@ -142,6 +160,7 @@ const lastWords = time.Second
 // stop takes no more requests, answers what is under way until the context ends, and cuts off the rest.
 func (s *server) stop(ctx context.Context) {
 	s.leave()
+	s.stopCopying()
 	s.registry.Drain()
 	s.health.Stop()
 	var stopping sync.WaitGroup

@@ -3,12 +3,15 @@
 import os
 
 import click
+import msgspec
 
-from afo.errors import NotFound, Unsupported, UsageError
+from afo import storage
+from afo.errors import NotFound, UsageError
 from afo.formats.yaml_file import convert
 from afo.formats.yaml_tree import read_yaml
 from afo.job.paths import is_job_id
 from afo.site.config import load_config
+from afo.site.user_state import UserState
 from afo_client.cli.options import examples
 from afo_client.jobs.ref import find_job
 from afo_client.jobs.summary import places
@@ -21,12 +24,13 @@ _PORT = click.IntRange(0, 65535)
 
 @click.command(
     help="Serve exported models by TensorFlow Serving's gRPC and REST interfaces until Ctrl-C or SIGTERM. MODEL is a "
-    "directory, with a name for requests before it: `ctr=serving/ctr`; of a SavedModel, or of numbered versions "
-    "(`ctr/3/saved_model.pb`), of which the newest is served and new ones are watched for. Or it is a job, whose "
-    "export is served, under the job's name or the one before it; left out: the job submitted last.",
+    "directory, here or in HDFS, with a name for requests before it: `ctr=serving/ctr`; of a SavedModel, or of "
+    "numbered versions (`ctr/3/saved_model.pb`), of which the newest is served and new ones are watched for. Or it is "
+    "a job, whose export is served, under the job's name or the one before it; left out: the job submitted last.",
     epilog=examples(
         "afo serve                       # the job submitted last",
         "afo serve ctr=serving/ctr cvr=serving/cvr --grpc-port 9000",
+        "afo serve ctr=hdfs://nameservice/models/ctr",
         "afo serve --config serving.yaml",
     ),
 )
@@ -53,7 +57,16 @@ def command(
     else:
         config = convert(read_yaml(file), ServingConfig)
     directory = os.path.dirname(os.path.abspath(file)) if file else os.getcwd()
-    model_server.become(config.relative_to(directory))
+    model_server.become(_with_cache(config.relative_to(directory)))
+
+
+def _with_cache(config: ServingConfig) -> ServingConfig:
+    """Where models of HDFS are copied to, though nobody said so."""
+    if config.cache_directory or not any(model.in_hdfs for model in config.models):
+        return config
+    state_dir = load_config().state_dir
+    UserState(state_dir).make()
+    return msgspec.structs.replace(config, cache_directory=str(state_dir.absolute() / "model-cache"))
 
 
 def _models(named: tuple[str, ...]) -> tuple[ModelConfig, ...]:
@@ -76,12 +89,7 @@ def _exported(name: str, job: str | None) -> ModelConfig:
     config = load_config()
     ref = find_job(config, job)
     place = places(ref)["model"].removeprefix("file://")
-    if "://" in place:
-        raise Unsupported(
-            f"{ref.job_id} exported to {place}, and models are served from disks here: `afo export {ref.job_id} --out"
-            " DIRECTORY`, then `afo serve NAME=DIRECTORY`"
-        )
-    if not os.path.isdir(place):
+    if not storage.exists(place):
         raise NotFound(f"{ref.job_id} has exported nothing to {place}; `afo status {ref.job_id}` says how it stands")
     submitted = submitted_config(config, ref)
     return _config(name or (submitted.job.name if submitted else ref.job_id), place, ref.job_id)
@@ -91,4 +99,5 @@ def _config(name: str, place: str, job: str = "") -> ModelConfig:
     try:
         return ModelConfig(name=name, base_path=place)
     except ValueError as error:
-        raise UsageError(f"{error}; name the model: `afo serve NAME={job or place}`") from error
+        advice = f"; name the model: `afo serve NAME={job or place}`" if str(error).startswith("`name`") else ""
+        raise UsageError(f"{error}{advice}") from error

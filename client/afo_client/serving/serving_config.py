@@ -12,6 +12,7 @@ from afo.job.section import PositiveInt, Section
 
 LOOPBACK = "127.0.0.1"
 GRPC_PORT, REST_PORT = 8500, 8501
+_HDFS = "hdfs://"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]*):(\d{1,5})")
 #: Of protobuf, whose messages have sizes of 32 bits.
@@ -62,7 +63,11 @@ class ModelConfig(Section, frozen=True):
 
     name: str
     base_path: Annotated[
-        str, Meta(description="Directory of versions (`ctr/3/saved_model.pb`), or a SavedModel, which is the only one.")
+        str,
+        Meta(
+            description="Directory of versions (`ctr/3/saved_model.pb`), or a SavedModel, which is the only one; here,"
+            " or in HDFS: `hdfs://nameservice/models/ctr`."
+        ),
     ]
     model_version_policy: VersionPolicy = VersionPolicy(latest=Latest())
     version_labels: Annotated[
@@ -81,14 +86,18 @@ class ModelConfig(Section, frozen=True):
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"`name` is {self.name!r}; allowed: letters, digits, `.`, `_` and `-`, 128 at most")
-        if "://" in self.base_path:
+        if "://" in self.base_path and not self.in_hdfs:
             raise ValueError(
-                f"`base_path` is {self.base_path}; models are served from disks here: `afo export JOB --out DIRECTORY`,"
-                " or copy it"
+                f"`base_path` is {self.base_path}; allowed: a directory here, or hdfs://NAMESERVICE/PATH; copy it there"
             )
         for label in self.version_labels:
             if not _NAME.fullmatch(label):
                 raise ValueError(f"`version_labels` has {label!r}; allowed: letters, digits, `.`, `_` and `-`")
+
+    @property
+    def in_hdfs(self) -> bool:
+        """Whether the server copies it here."""
+        return self.base_path.startswith(_HDFS)
 
 
 class Endpoint(Section, frozen=True):
@@ -139,6 +148,13 @@ class Tls(Section, frozen=True):
     ] = ""
 
 
+class Kerberos(Section, frozen=True):
+    """Who reads HDFS, where that is not whoever the tickets of `kinit` are of."""
+
+    principal: Annotated[str, Meta(min_length=1, description="`NAME@REALM`.")]
+    keytab: Annotated[str, Meta(min_length=1, description="File with its key.")]
+
+
 class ServingConfig(Section, frozen=True):
     """The content of `serving.yaml`."""
 
@@ -160,6 +176,10 @@ class ServingConfig(Section, frozen=True):
         Meta(description="File of lines `NAME TOKEN`, mode 0600; requests then need `Authorization: Bearer TOKEN`."),
     ] = ""
     access_log: Annotated[str, Meta(description="File of one JSON object a request; `-`: standard output.")] = ""
+    cache_directory: Annotated[
+        str, Meta(description="Where models of HDFS are copied to; left out: `model-cache` of AFO's state directory.")
+    ] = ""
+    kerberos: Kerberos | None = None
 
     def __post_init__(self) -> None:
         check_time("file_system_poll_wait", self.file_system_poll_wait, 0.01)
@@ -174,10 +194,13 @@ class ServingConfig(Section, frozen=True):
         """The same with absolute paths: of a file they are relative to its directory."""
 
         def absolute(path: str) -> str:
-            return os.path.join(directory, os.path.expanduser(path)) if path and path != "-" else path
+            there = not path or path == "-" or path.startswith(_HDFS)
+            return path if there else os.path.join(directory, os.path.expanduser(path))
 
         tls = self.tls and Tls(**{name: absolute(getattr(self.tls, name)) for name in Tls.__struct_fields__})
         models = tuple(msgspec.structs.replace(model, base_path=absolute(model.base_path)) for model in self.models)
+        kerberos = self.kerberos and msgspec.structs.replace(self.kerberos, keytab=absolute(self.kerberos.keytab))
         return msgspec.structs.replace(
-            self, models=models, tls=tls, tokens_file=absolute(self.tokens_file), access_log=absolute(self.access_log)
-        )
+            self, models=models, tls=tls, tokens_file=absolute(self.tokens_file), access_log=absolute(self.access_log),
+            cache_directory=absolute(self.cache_directory), kerberos=kerberos,
+        )  # fmt: skip

@@ -33,7 +33,8 @@ func (c *Config) check() error {
 		}
 		names[model.Name] = true
 	}
-	return errors.Join(c.checkReserved(), c.Processor.check(), c.checkListeners(), c.Limits.check(), c.checkTimes(), c.TLS.check())
+	return errors.Join(c.checkReserved(), c.Processor.check(), c.checkListeners(), c.Limits.check(), c.checkTimes(), c.TLS.check(),
+		c.checkHDFS())
 }
 
 // checkReserved leaves something to the models that have nothing reserved.
@@ -56,8 +57,8 @@ func (m Model) check() error {
 	if err := checkName("name", m.Name); err != nil {
 		return err
 	}
-	if !filepath.IsAbs(m.BasePath) {
-		return fmt.Errorf("base_path is %q; allowed: an absolute path of this machine", m.BasePath)
+	if err := m.checkBasePath(); err != nil {
+		return err
 	}
 	if err := errors.Join(m.Versions.check(), checkInt("reserved_concurrency", m.Reserved, 0, mostAtOnce)); err != nil {
 		return err

@@ -4,6 +4,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,19 +28,27 @@ type Config struct {
 	TLS          *TLS      `json:"tls"`
 	TokensFile   string    `json:"tokens_file"`
 	AccessLog    string    `json:"access_log"`
+	// CacheDirectory is where models of HDFS are copied to.
+	CacheDirectory string    `json:"cache_directory"`
+	Kerberos       *Kerberos `json:"kerberos"`
 }
 
 // Model is one model and which of its versions are served.
 type Model struct {
 	Name string `json:"name"`
-	// BasePath holds directories whose names are version numbers, or is itself a SavedModel.
+	// BasePath holds directories whose names are version numbers, or is itself a SavedModel; here, or in HDFS.
 	BasePath      string           `json:"base_path"`
 	Versions      Versions         `json:"model_version_policy"`
 	VersionLabels map[string]int64 `json:"version_labels"`
 	// Reserved is how many requests of this model are computed at once, which no other model can take; 0: it shares
 	// what is not reserved.
 	Reserved int `json:"reserved_concurrency"`
+	// Copied is where versions of HDFS come to; "": BasePath is here.
+	Copied string `json:"-"`
 }
+
+// Directory is where versions lie on this machine.
+func (m Model) Directory() string { return cmp.Or(m.Copied, m.BasePath) }
 
 // Processor is where the libraries are, and how models are run.
 type Processor struct {
@@ -61,6 +70,12 @@ type Limits struct {
 	ConcurrentRequests int     `json:"concurrent_requests"`
 	QueuedRequests     int     `json:"queued_requests"`
 	RequestSeconds     float64 `json:"request_timeout"`
+}
+
+// Kerberos is who reads HDFS; without it, whoever the tickets of kinit are of.
+type Kerberos struct {
+	Principal string `json:"principal"`
+	Keytab    string `json:"keytab"`
 }
 
 // TLS names PEM files. With a client CA, only clients with a certificate of it are let in.

@@ -35,7 +35,7 @@ func (m *model) load(ctx context.Context, of candidate) {
 	if err != nil {
 		m.failures[of.number] = m.failures[of.number].again(m.shared.now(), before)
 		m.log.Error("a version cannot be loaded; "+m.remains(), "version", of.number, "path", of.path,
-			"again_in_seconds", pause(m.failures[of.number].count).Seconds(), "error", err)
+			"again_in_seconds", Pause(m.failures[of.number].count).Seconds(), "error", err)
 		m.set(of.number, StateEnd, err)
 		return
 	}

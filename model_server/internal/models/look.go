@@ -29,8 +29,9 @@ func (m *model) run(ctx context.Context) {
 // so that there is always one that does.
 func (m *model) look(ctx context.Context) {
 	stop := m.remind("reading base_path", "base_path", m.BasePath)
-	found, problems, err := scan(m.BasePath)
+	found, problems, err := scan(m.Directory())
 	stop()
+	problems = append(problems, m.elsewhere()...)
 	m.note(problems)
 	found = m.kept(found, problems)
 	if err == nil && len(found) == 0 {

@@ -28,6 +28,8 @@ type Options struct {
 	Events     Events
 	// Changed is called, by any goroutine, when a version changes its state; it has to be quick.
 	Changed func()
+	// Problems are what keeps versions from coming to a model's base_path; nil: they come from nowhere else.
+	Problems func(model string) []Problem
 	// Now is a clock; nil: the time.
 	Now func() time.Time
 }
@@ -41,6 +43,7 @@ type shared struct {
 	log      *slog.Logger
 	events   Events
 	changed  func()
+	problems func(string) []Problem
 	now      func() time.Time
 	patience patience
 	priority priority
@@ -67,7 +70,7 @@ func New(options Options) *Registry {
 	}
 	shared := &shared{
 		load: options.Load, loading: make(chan struct{}, 1), poll: options.Poll, log: options.Log,
-		events: options.Events, changed: options.Changed, now: now, patience: usualPatience,
+		events: options.Events, changed: options.Changed, problems: options.Problems, now: now, patience: usualPatience,
 		priority: priority{behind: options.LoadBehind},
 	}
 	r := &Registry{models: map[string]*model{}, shared: shared, slots: options.Slots}

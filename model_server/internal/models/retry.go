@@ -39,11 +39,12 @@ func (f *failure) again(now time.Time, found attempt) *failure {
 	if f != nil && f.attempt == found {
 		next.count = f.count + 1
 	}
-	next.until = now.Add(pause(next.count))
+	next.until = now.Add(Pause(next.count))
 	return next
 }
 
-func pause(count int) time.Duration {
+// Pause is how long is waited after so many failures in a row.
+func Pause(count int) time.Duration {
 	if count > 7 {
 		return mostPause
 	}

@@ -222,7 +222,7 @@ def test_a_model_of_which_nothing_can_be_loaded_is_said_and_waited_for(
         ("models: []\n", "serving.yaml:1: $.models: "),
         ("modells: []\n", "unknown key `modells`; did you mean `models`?"),
         ("models: [{name: a/b, base_path: x}]\n", "`name` is 'a/b'; allowed: letters, digits"),
-        ("models: [{name: a, base_path: hdfs:///m}]\n", "models are served from disks here"),
+        ("models: [{name: a, base_path: 's3://m'}]\n", "allowed: a directory here, or hdfs://NAMESERVICE/PATH"),
         ("models: [{name: a, base_path: x, model_version_policy: {}}]\n", "is one of `latest`, `all` and `specific`"),
         ("models: [{name: a, base_path: x}]\ngrpc: {address: '127.0.0.1'}\n", "write `127.0.0.1:8500`"),
         ("models: [{name: a, base_path: x}, {name: a, base_path: y}]\n", "`models` has 'a' twice"),

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/grpc/codes"
+
+	"afo/model_server/internal/config"
+	"afo/model_server/internal/hdfs"
+	"afo/model_server/internal/models"
+)
+
+// mirrors copy models from HDFS, by the models' names. One goroutine each: a cluster that hangs holds up its own models.
+type mirrors map[string]*hdfs.Mirror
+
+// newMirrors tells models of HDFS where they are copied to. statuses are those of a model's versions.
+func newMirrors(log *slog.Logger, settings *config.Config, statuses func(model string) []models.VersionStatus) (mirrors, error) {
+	made := mirrors{}
+	for i := range settings.Models {
+		model := &settings.Models[i]
+		if !model.InHDFS() {
+			continue
+		}
+		cluster, path, err := hdfs.Split(model.BasePath)
+		if err != nil {
+			return nil, fmt.Errorf("models[%d]: %w", i, err)
+		}
+		var keytab *hdfs.Keytab
+		if of := settings.Kerberos; of != nil {
+			keytab = &hdfs.Keytab{Principal: of.Principal, File: of.Keytab}
+		}
+		model.Copied = filepath.Join(settings.CacheDirectory, hdfs.CacheName(model.BasePath))
+		if err := os.MkdirAll(model.Copied, 0o700); err != nil {
+			return nil, fmt.Errorf("cache_directory is %s, where nothing can be written: %w", settings.CacheDirectory, err)
+		}
+		made[model.Name] = hdfs.New(hdfs.Options{
+			URL: model.BasePath, Path: path, Directory: model.Copied, Policy: model.Versions, Files: hdfs.NewClient(cluster, keytab),
+			Poll: settings.Poll(), Log: log.With("model", model.Name),
+			Standing: func(version int64) hdfs.Standing { return standing(statuses(model.Name), version) },
+		})
+	}
+	return made, nil
+}
+
+func standing(statuses []models.VersionStatus, version int64) hdfs.Standing {
+	for _, each := range statuses {
+		if each.Version != version {
+			continue
+		}
+		switch each.State {
+		case models.StateStart, models.StateLoading:
+			return hdfs.Loading
+		case models.StateAvailable, models.StateUnloading:
+			return hdfs.Used
+		case models.StateEnd:
+			if each.Code != codes.OK {
+				return hdfs.Failed
+			}
+		}
+	}
+	return hdfs.Unused
+}
+
+func (m mirrors) problems(model string) []models.Problem {
+	if mirror := m[model]; mirror != nil {
+		return mirror.Problems()
+	}
+	return nil
+}
+
+// start copies until the context ends.
+func (m mirrors) start(ctx context.Context) {
+	for _, each := range m {
+		go each.Run(ctx)
+	}
+}
