@@ -44,6 +44,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "predict": ("afo_client.cli.predict", "Score files with a saved model."),
     "export": ("afo_client.cli.export", "Export a checkpoint as a SavedModel."),
     "serve": ("afo_client.cli.serve", "Serve exported models by TensorFlow Serving's gRPC and REST interfaces."),
+    "serving": ("afo_client.cli.serving", "Show model servers and their versions; promote and roll back."),
     "checkpoint": ("afo_client.cli.checkpoint", "List a job's checkpoints, or write one now."),
     "check": ("afo_client.cli.check", "Verify that each record was trained on once per epoch."),
     "lineage": ("afo_client.cli.lineage", "Show the training files of a model, through all warm starts."),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	colinmarc "github.com/colinmarc/hdfs/v2"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 const (
@@ -68,13 +69,41 @@ func list(client *colinmarc.Client, directory string, most int) ([]Entry, error)
 // refused says why a file cannot be read by this client.
 func refused(of *colinmarc.FileStatus) string {
 	switch {
-	case of.GetSymlink() != nil:
+	case of.GetFileType() == isLink:
 		return "is a link; put what it points to in its place"
 	case of.GetFileEncryptionInfo() != nil:
 		return "lies in an encryption zone of HDFS, whose keys this server does not ask for; copy the model out of it"
+	case isErasureCoded(of):
+		return "is erasure-coded, which this server cannot read; copy the model to a directory with replication"
 	default:
 		return ""
 	}
+}
+
+const (
+	// ecPolicy is the number of a field of HdfsFileStatusProto that the library does not know.
+	ecPolicy = 17
+	// Of its FileType.
+	isDirectory = 1
+	isLink      = 3
+)
+
+// isErasureCoded: of such a file the library would read the first of several interleaved parts.
+func isErasureCoded(of *colinmarc.FileStatus) bool {
+	if of.GetFileType() == isDirectory {
+		return false // the policy is for files to come
+	}
+	for unknown := of.ProtoReflect().GetUnknown(); len(unknown) > 0; {
+		number, _, length := protowire.ConsumeField(unknown)
+		if length < 0 {
+			return false
+		}
+		if number == ecPolicy {
+			return true
+		}
+		unknown = unknown[length:]
+	}
+	return false
 }
 
 // Open implements FileSystem.

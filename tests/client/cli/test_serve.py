@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from afo.errors import NotFound, Unsupported, UsageError
+from afo.errors import NotFound, UsageError
 from afo.serving import processor_library
 from afo_client.cli import serve
 from afo_client.serving import model_server
@@ -60,16 +60,31 @@ def test_a_job_is_served_under_its_name_or_another_one(
         call()
 
 
-def test_a_job_whose_model_is_elsewhere_says_how_it_comes_here(
+def test_a_job_whose_model_is_not_there_is_refused(
     served: list[ServingConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_that_exported(monkeypatch, "hdfs:///models/ctr", "ctr")
-    with pytest.raises(Unsupported, match=rf"`afo export {JOB} --out DIRECTORY`"):
-        call()
     job_that_exported(monkeypatch, str(tmp_path / "none"), "ctr")
     with pytest.raises(NotFound, match="has exported nothing to"):
         call()
     assert served == []
+
+
+def test_a_model_in_hdfs_is_copied_into_the_state_directory(
+    served: list[ServingConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
+    call("ctr=hdfs://ns/models/ctr")
+    (tmp_path / "serving.yaml").write_text(
+        "models: [{name: ctr, base_path: 'hdfs://ns/models/ctr'}]\ncache_directory: cache\n"
+        "kerberos: {principal: ranking@EXAMPLE.COM, keytab: ranking.keytab}\n"
+    )
+    call("--config", str(tmp_path / "serving.yaml"))
+    assert [config.models[0].base_path for config in served] == ["hdfs://ns/models/ctr"] * 2
+    assert [config.cache_directory for config in served] == [f"{tmp_path}/state/model-cache", f"{tmp_path}/cache"]
+    assert served[1].kerberos is not None
+    assert served[1].kerberos.keytab == f"{tmp_path}/ranking.keytab"
+    with pytest.raises(UsageError, match=r"allowed: a directory here, or hdfs://NAMESERVICE/PATH; copy it there$"):
+        call("ctr=webhdfs://ns/models/ctr")
 
 
 def test_the_server_gets_the_file_in_seconds_and_bytes(

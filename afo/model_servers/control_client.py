@@ -1,0 +1,149 @@
+"""Client of a model server's control interface: HTTP on the socket of one of this user, or on any one's REST port."""
+
+import http.client
+import os
+import re
+import socket
+import time
+import urllib.parse
+from pathlib import Path
+
+import msgspec
+
+from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, UsageError
+from afo.formats.decoding import UNDECODABLE, from_json
+from afo.model_servers.served_state import ModelServerState, ServedModel
+
+#: Of an answer; a server of a thousand models with sixteen versions each says less.
+_MOST_BYTES = 16 << 20
+_PIECE = 1 << 16
+_ANSWER = "answer of a model server"
+_MOST_TOKEN = 4096
+_TOKEN = re.compile(r"[!-~]+")
+_OTHERS = 0o077
+_KINDS: dict[int, type[AfoError]] = {
+    http.HTTPStatus.BAD_REQUEST: UsageError, http.HTTPStatus.UNAUTHORIZED: PermissionDenied,
+    http.HTTPStatus.FORBIDDEN: PermissionDenied, http.HTTPStatus.NOT_FOUND: NotFound,
+    http.HTTPStatus.CONFLICT: AfoError, http.HTTPStatus.SERVICE_UNAVAILABLE: ClusterUnreachable,
+}  # fmt: skip
+
+
+class NobodyListens(ClusterUnreachable):
+    """A socket is left of a server that has ended."""
+
+
+class ModelServerClient:
+    """The server at `address`, a URL or the path of a socket; every error is an `AfoError` that names it."""
+
+    def __init__(self, address: str, token: str = "") -> None:
+        """Raises UsageError for an address that is none."""
+        self.address, self._token = address, token
+        self._url = None if address.startswith("/") else _url(address)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a socket of this machine."""
+        return self._url is None
+
+    def state(self, within_s: float) -> ModelServerState:
+        """The server and its models."""
+        return from_json(self._ask("GET", "/v1/models", None, within_s), ModelServerState, self.address, what=_ANSWER)
+
+    def steer(self, model: str, call: str, version: int | None, within_s: float) -> ServedModel:
+        """Have the server `promote` or `rollback` a model, to a version or the one that it means; the model then."""
+        body = msgspec.json.encode({} if version is None else {"version": version})
+        path = f"/v1/models/{urllib.parse.quote(model, safe='')}:{call}"
+        return from_json(self._ask("POST", path, body, within_s), ServedModel, self.address, what=_ANSWER)
+
+    def _ask(self, method: str, path: str, body: bytes | None, within_s: float) -> bytes:
+        until = time.monotonic() + within_s
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        connection = self._connection(within_s)
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            text = self._read(answer, connection.sock, until)
+        except ConnectionRefusedError as error:
+            raise NobodyListens(f"no model server listens at {self.address}") from error
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            reason = str(error) or type(error).__name__
+            raise ClusterUnreachable(f"the model server at {self.address} does not answer: {reason}") from error
+        finally:
+            connection.close()
+        if answer.status != http.HTTPStatus.OK:
+            raise _refusal(self.address, answer.status, text)
+        return text
+
+    def _connection(self, within_s: float) -> http.client.HTTPConnection:
+        if self._url is None:
+            return _SocketConnection(self.address, within_s)
+        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
+        return kind(self._url.hostname or "", self._url.port, timeout=within_s)
+
+    def _read(self, answer: http.client.HTTPResponse, peer: socket.socket | None, until: float) -> bytes:
+        """All of it, in the time left: a piece a second for ever is no answer either."""
+        pieces, size = [], 0
+        while piece := answer.read1(_PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > _MOST_BYTES:
+                raise ValueError(f"its answer has over {_MOST_BYTES >> 20} MiB")
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("its answer is late")
+            if peer is not None and peer.fileno() >= 0:
+                peer.settimeout(left)
+        return b"".join(pieces)
+
+
+class _SocketConnection(http.client.HTTPConnection):
+    """HTTP on a Unix socket. The kernel takes 107 bytes of a path, so it is reached by its directory."""
+
+    def __init__(self, path: str, within_s: float) -> None:
+        super().__init__("localhost", timeout=within_s)
+        self._path = Path(path)
+
+    def connect(self) -> None:
+        directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self.sock.settimeout(self.timeout)
+            self.sock.connect(f"/proc/self/fd/{directory}/{self._path.name}")
+        finally:
+            os.close(directory)
+
+
+def read_client_token(file: str) -> str:
+    """A token, alone in its file. Raises UsageError, NotFound, or PermissionDenied where others can read it too."""
+    try:
+        with open(file, "rb") as opened:
+            mode, text = os.fstat(opened.fileno()).st_mode, opened.read(_MOST_TOKEN + 1)
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no file {file} with a token") from error
+    except OSError as error:
+        raise PermissionDenied(f"the token in {file} cannot be read: {error.strerror}") from error
+    if mode & _OTHERS:
+        raise PermissionDenied(f"others than you can read the token in {file}; chmod 600 {file}")
+    token = text.decode("ascii", "replace").strip()
+    if not _TOKEN.fullmatch(token) or len(text) > _MOST_TOKEN:
+        raise UsageError(f"{file} has no token; allowed: one line of printable ASCII without blanks")
+    return token
+
+
+def _url(address: str) -> urllib.parse.SplitResult:
+    try:
+        url = urllib.parse.urlsplit(address)
+        port = url.port
+    except ValueError as error:
+        raise UsageError(f"{address} is no address of a model server: {error}") from error
+    if url.scheme not in ("http", "https") or not url.hostname or url.username or url.path.strip("/") or port == 0:
+        raise UsageError(f"{address} is no address of a model server; write http://HOST:8501 or https://HOST:8501")
+    return url
+
+
+def _refusal(address: str, status: int, text: bytes) -> AfoError:
+    try:
+        words = str(msgspec.json.decode(text)["error"])
+    except (*UNDECODABLE, KeyError, TypeError):
+        words = f"HTTP {status}"
+    return _KINDS.get(status, ProtocolError)(f"the model server at {address} says: {words}")

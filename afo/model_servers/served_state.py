@@ -1,0 +1,91 @@
+"""State of a model server and its models, the answer of `GET /v1/models`. Newer servers may say more."""
+
+from msgspec import Struct, field
+
+
+class ServedVersion(Struct, frozen=True, kw_only=True):
+    """A version, and the requests that it answered. None: not known, or nothing measured yet."""
+
+    version: int
+    state: str = ""
+    #: Why it is in this state, if that is not as usual.
+    message: str = ""
+    step: int | None = None
+    #: When the newest gradient in it was applied, seconds since 1970.
+    newest_gradient: float | None = None
+    loaded_at: float | None = None
+    #: Versions whose tables it stands on, with itself.
+    layers: int | None = None
+    table_bytes: int | None = None
+    shared_table_bytes: int | None = None
+    requests: int = 0
+    errors: int = 0
+    requests_per_second: float = 0.0
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    #: Time of a core that a request takes.
+    core_ms: float | None = None
+
+
+class Canary(Struct, frozen=True, kw_only=True):
+    """A version that answers some of the requests until it is promoted or rejected."""
+
+    version: int
+    traffic_percent: float = 0.0
+    since: float | None = None
+    requests: int = 0
+    error_rate: float | None = None
+    latency_ratio: float | None = None
+    score_psi: float | None = None
+
+
+class Mirror(Struct, frozen=True, kw_only=True):
+    """A version that computes a copy of some requests, and answers nobody."""
+
+    label: str = ""
+    percent: float = 0.0
+    requests: int = 0
+    dropped: int = 0
+    errors: int = 0
+    score_psi: float | None = None
+
+
+class Rejected(Struct, frozen=True, kw_only=True):
+    """A version that is not served any more, and why."""
+
+    version: int
+    at: float | None = None
+    reason: str = ""
+
+
+class ServedModel(Struct, frozen=True, kw_only=True):
+    """A model and its versions, the newest first."""
+
+    name: str
+    base_path: str = ""
+    #: Whose answers requests get that name no version.
+    serving_version: int | None = None
+    pinned: bool = False
+    canary: Canary | None = None
+    #: Percent of the requests by label.
+    split: dict[str, float] | None = None
+    mirror: Mirror | None = None
+    rejected: tuple[Rejected, ...] = ()
+    requests_per_second: float = 0.0
+    versions: tuple[ServedVersion, ...] = ()
+
+    @property
+    def serving(self) -> ServedVersion | None:
+        """The version of `serving_version`."""
+        return next((each for each in self.versions if each.version == self.serving_version), None)
+
+
+class ModelServerState(Struct, frozen=True, kw_only=True):
+    """A server."""
+
+    name: str = ""
+    pid: int = 0
+    started_at: float | None = None
+    grpc: str | None = None
+    rest: str | None = None
+    models: tuple[ServedModel, ...] = field(default=())

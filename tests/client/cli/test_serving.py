@@ -1,0 +1,204 @@
+"""`afo serving`, against servers that a test plays on Unix sockets and ports."""
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from afo_client.cli.main import run
+
+VERSION = {
+    "version": 4, "state": "AVAILABLE", "message": "", "step": 1200, "newest_gradient": 1_000_000_000, "layers": 3,
+    "loaded_at": 1_700_000_000, "table_bytes": 4 << 20, "shared_table_bytes": 1 << 20, "requests": 10, "errors": 1,
+    "requests_per_second": 12.5, "p50_ms": 1.25, "p99_ms": 4.5, "core_ms": 0.75,
+}  # fmt: skip
+OLDER: dict[str, Any] = {"version": 3, "state": "END", "message": "it is damaged\x1b[31m\nserving nothing"}
+CTR: dict[str, Any] = {
+    "name": "ctr", "base_path": "hdfs://ns/ctr", "serving_version": 4, "pinned": True, "split": {"stable": 90},
+    "canary": {"version": 5, "traffic_percent": 5, "since": 1, "requests": 7, "error_rate": 0.25},
+    "mirror": {"label": "next", "percent": 1, "requests": 3, "dropped": 2, "errors": 1, "score_psi": None},
+    "rejected": [{"version": 2, "at": 1, "reason": "too slow\x07"}], "versions": [VERSION, OLDER], "newer": {"key": 1},
+}  # fmt: skip
+STATE: dict[str, Any] = {"name": "default", "pid": 7, "started_at": 1, "grpc": None, "rest": "127.0.0.1:1"}
+
+
+class Played:
+    """What a server answers, and what it was asked."""
+
+    def __init__(self, *models: dict[str, Any], name: str = "default") -> None:
+        self.state, self.asked = STATE | {"name": name, "models": list(models)}, list[tuple[str, Any]]()
+        self.status, self.body = 200, b""
+
+    def handler(self) -> type[BaseHTTPRequestHandler]:
+        played = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                played.asked.append((self.path, self.headers.get("Authorization")))
+                self._answer(played.body or json.dumps(played.state).encode())
+
+            def do_POST(self) -> None:
+                asked = self.rfile.read(int(self.headers["Content-Length"]))
+                played.asked.append((self.path, json.loads(asked)))
+                self._answer(json.dumps(CTR | {"serving_version": 3}).encode(), played.status)
+
+            def _answer(self, body: bytes, status: int = 200) -> None:
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(b'{"error": "no version 9 is there\\u001b[2J"}' if status != 200 else body)
+
+            def address_string(self) -> str:
+                return "here"
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+@pytest.fixture
+def servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of this user's sockets; the working directory, for their paths have few bytes."""
+    folder = tmp_path / "servers"
+    folder.mkdir()
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@contextmanager
+def on_socket(played: Played, name: str = "default") -> Iterator[Played]:
+    with socketserver.UnixStreamServer(f"{name}.sock", played.handler()) as server, running(server):
+        yield played
+
+
+@contextmanager
+def on_port(played: Played) -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), played.handler()) as server, running(server):
+        yield f"http://127.0.0.1:{server.server_port}"
+
+
+@contextmanager
+def running(server: socketserver.BaseServer) -> Iterator[None]:
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+
+
+def test_a_line_for_each_version(servers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with on_socket(Played(CTR)), on_socket(Played({"name": "empty"}, name="other"), "other"):
+        assert run(["serving", "ls"]) == 0
+    head, first, second, empty = capsys.readouterr().out.splitlines()
+    assert " ".join(head.split()) == "SERVER MODEL VERSION STATE STEP AGE LAYERS SHARED QPS P50 P99 CORE-MS"
+    assert first.startswith("default  ctr    4        AVAILABLE, pinned  1200  ")
+    assert first.endswith("  3       1.0 MiB  12.5  1.25  4.50  0.75")
+    assert second.split() == ["default", "ctr", "3", "END", "0.0"]
+    assert empty.split() == ["other", "empty"]
+
+
+def test_json_is_what_the_servers_say(servers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with on_socket(Played(CTR)):
+        assert run(["serving", "ls", "--json"]) == 0
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    [server] = json.loads(text)["servers"]
+    assert (server["name"], server["models"][0]["versions"][0]["step"]) == ("default", 1200)
+    assert server["models"][0]["versions"][1]["p99_ms"] is None
+
+
+def test_status_is_all_of_a_model_and_nothing_that_steers_a_terminal(
+    servers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with on_socket(Played(CTR, {"name": "cvr"})):
+        assert run(["serving", "status", "ctr"]) == 0
+        text = capsys.readouterr().out
+        assert run(["serving", "status", "none"]) == 5
+        assert "no model none is served; there is ctr, cvr" in capsys.readouterr().err
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    for line in (
+        "ctr on default (process 7), hdfs://ns/ctr",
+        "  serving version 4, pinned",
+        "  split: stable 90%",
+        "  mirror: next 1%, 3 requests, 2 dropped, 1 errors",
+        "  rejected: version 2 at 1970-01-01T00:00:01.000Z: too slow",
+        "version 3: it is damaged serving nothing",
+    ):
+        assert line in text.splitlines()
+    assert "cvr" not in text
+    assert "  canary: version 5, 5% for " in text
+
+
+def test_promote_and_rollback_ask_the_server_that_has_the_model(
+    servers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with on_socket(Played({"name": "cvr"}, name="other"), "other") as other, on_socket(Played(CTR)) as played:
+        assert run(["serving", "rollback", "ctr:3"]) == 0
+        assert capsys.readouterr().out == "ctr: version 3 answers, pinned\n"
+        assert run(["serving", "promote", "ctr", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["model"]["serving_version"] == 3
+        assert played.asked[1::2] == [("/v1/models/ctr:rollback", {"version": 3}), ("/v1/models/ctr:promote", {})]
+        played.status = 409
+        assert run(["serving", "rollback", "ctr:9"]) == 1
+        refused = capsys.readouterr().err
+        assert "default.sock says: no version 9 is there" in refused
+        assert "\x1b[2J" not in refused
+        assert run(["serving", "rollback", "ctr:0"]) == 2
+        other.state["models"].append(CTR)
+        assert run(["serving", "rollback", "ctr"]) == 2
+        assert "ctr is served by default, other; say which one is meant: --name NAME" in capsys.readouterr().err
+        assert run(["serving", "rollback", "ctr", "--name", "other"]) == 0
+    assert other.asked[-1] == ("/v1/models/ctr:rollback", {})
+
+
+def test_a_socket_of_a_server_that_has_ended_is_passed_over(servers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with on_socket(Played(CTR), "ended"):
+        pass
+    assert run(["serving", "ls"]) == 5
+    assert "no model server of yours runs here; `afo serve` starts one" in capsys.readouterr().err
+    with on_socket(Played(CTR)):
+        assert run(["serving", "ls"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_server_elsewhere_gets_a_token_that_is_nobody_elses(
+    servers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("correct-horse\n")
+    with on_port(played := Played(CTR)) as url:
+        arguments = ["serving", "ls", "--server", url, "--token-file", str(token)]
+        assert run(arguments) == 4
+        assert f"chmod 600 {token}" in capsys.readouterr().err
+        token.chmod(0o600)
+        assert run(arguments) == 0
+        assert played.asked == [("/v1/models", "Bearer correct-horse")]
+        token.write_text("ranking correct-horse\n")
+        assert run(arguments) == 2
+        played.body = b"<html>"
+        capsys.readouterr()
+        assert run(["serving", "ls", "--server", url]) == 3
+    assert "no answer of a model server that this version of afo understands" in capsys.readouterr().err
+    assert run(["serving", "ls", "--server", url]) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--server", "ftp://x"], 2), (["--server", "http://u@x:1"], 2), (["--server", "http://x:99999"], 2),
+        (["--server", "http://x:1", "--name", "a"], 2), (["--token-file", "x"], 2), (["--name", "../x"], 2),
+        (["--name", "x"], 5),
+    ],
+)  # fmt: skip
+def test_a_command_line_that_is_wrong_is_refused(servers: Path, arguments: list[str], code: int) -> None:
+    assert run(["serving", "ls", *arguments]) == code
