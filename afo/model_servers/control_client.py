@@ -38,7 +38,7 @@ class ModelServerClient:
     def __init__(self, address: str, token: str = "") -> None:
         """Raises UsageError for an address that is none."""
         self.address, self._token = address, token
-        self._url = None if address.startswith("/") else _url(address)
+        self._url = None if address.startswith("/") else parse_address(address)
 
     @property
     def is_local(self) -> bool:
@@ -130,7 +130,8 @@ def read_client_token(file: str) -> str:
     return token
 
 
-def _url(address: str) -> urllib.parse.SplitResult:
+def parse_address(address: str) -> urllib.parse.SplitResult:
+    """The URL of a server. Raises UsageError for another one."""
     try:
         url = urllib.parse.urlsplit(address)
         port = url.port

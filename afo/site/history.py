@@ -6,11 +6,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from afo.errors import UsageError
 from afo.formats.units import Duration, Memory
 from afo.job import Section
 from afo.job.section import PositiveInt
+from afo.model_servers.control_client import parse_address
 
 LOOPBACK = "127.0.0.1"
+#: Each is asked by a thread of its own.
+MOST_MODEL_SERVERS = 32
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _HEADER = re.compile(r"[A-Za-z0-9-]+")
 
@@ -52,6 +56,13 @@ class HistorySite(Section, frozen=True):
     https: Annotated[bool, Meta(description="Browsers reach `name` by https alone.")] = False
     admins: Annotated[tuple[str, ...], Meta(description="Users who may see and do everything.")] = ()
     keep: Keep = Keep()
+    model_servers: Annotated[
+        tuple[str, ...],
+        Meta(max_length=MOST_MODEL_SERVERS, description="Model servers whose versions it shows, `http://HOST:8501`."),
+    ] = ()
+    model_servers_token_file: Annotated[
+        str, Meta(description="File with a token that all of `model_servers` take; nobody else may read it.")
+    ] = ""
 
     def __post_init__(self) -> None:
         for key, address in (("listen", self.listen), *(("proxies", proxy) for proxy in self.proxies)):
@@ -63,6 +74,11 @@ class HistorySite(Section, frozen=True):
             plain = getattr(given, "ipv4_mapped", None) or given
             if str(plain) != address:
                 raise ValueError(f"`{key}`: write {address!r} as {plain}")
+        for address in self.model_servers:
+            try:
+                parse_address(address)
+            except UsageError as error:
+                raise ValueError(f"`model_servers`: {error}") from error
         for key in ("name", "tensorboard_name"):
             if getattr(self, key) and not _NAME.fullmatch(getattr(self, key)):
                 raise ValueError(f"`{key}` is {getattr(self, key)!r}; a host name without a port, in small letters")

@@ -27,6 +27,7 @@ from afo_history_server.web.nodes import LiveCluster, cluster_blueprint
 from afo_history_server.web.origins import Names, use_names
 from afo_history_server.web.profiles import profile_blueprint
 from afo_history_server.web.security import protect
+from afo_history_server.web.serving import LiveServers, serving_blueprint
 from afo_history_server.web.tensorboard import tensorboard_blueprint
 
 #: Keys of `Flask.extensions`.
@@ -64,7 +65,10 @@ def create_app(
     app.register_blueprint(fleet_blueprint(store))
     cluster = LiveCluster(store)
     app.register_blueprint(cluster_blueprint(store, cluster))
-    app.register_blueprint(job_pages_blueprint(store))
+    servers = LiveServers(site, clock)
+    app.register_blueprint(serving_blueprint(store, servers))
+    app.jinja_env.globals["has_model_servers"] = bool(site.model_servers)
+    app.register_blueprint(job_pages_blueprint(store, servers))
     app.register_blueprint(log_pages_blueprint(store))
     app.register_blueprint(profile_blueprint(store))
     app.register_blueprint(api_blueprint(store, cluster))

@@ -7,7 +7,7 @@ from flask import Blueprint, render_template
 from msgspec import Struct
 
 from afo.data.prepare.profile import DRIFTED, QUANTILES, FeatureProfile
-from afo.errors import UsageError
+from afo.errors import AfoError, UsageError
 from afo.events.model_notes import not_evaluated
 from afo.events.types import AnyEvent
 from afo.job_dir.annotations import MOST_NOTES
@@ -21,6 +21,7 @@ from afo_history_server.views.job_charts import job_charts
 from afo_history_server.views.task_use import cores_line, cores_of, memory_line
 from afo_history_server.views.timeline import timeline
 from afo_history_server.web import query
+from afo_history_server.web.serving import LiveServers, Serving
 
 #: Attempts of tasks on a job's page; all of them are in the API.
 MAX_ATTEMPTS = 500
@@ -60,7 +61,11 @@ class AskedEvents(Struct, frozen=True, kw_only=True):
 _SILENT_S = 90.0
 
 
-def job_pages_blueprint(store: JobStore) -> Blueprint:
+#: Servings of a job's model on its page.
+_SERVINGS = 20
+
+
+def job_pages_blueprint(store: JobStore, servers: LiveServers) -> Blueprint:
     """The routes over one store."""
     routes = Blueprint("job", __name__, url_prefix="/jobs/<job_id>")
 
@@ -75,7 +80,7 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
             timeline=timeline(found, now), charts=job_charts(found, over), over=over, advice=advice(found),
             max_profile_s=MAX_S, most_notes=MOST_NOTES, memory_line=memory_line, cores_line=cores_line,
             cores_of=cores_of, silent_s=_SILENT_S,
-            not_evaluated=not_evaluated(found.not_evaluated),
+            not_evaluated=not_evaluated(found.not_evaluated), servings=_servings(store, servers, found),
         )  # fmt: skip
 
     @routes.get("/data")
@@ -107,6 +112,18 @@ def job_pages_blueprint(store: JobStore) -> Blueprint:
         return render_template("events.html", job=found, kept=len(newest), asked=query_events(newest))
 
     return routes
+
+
+def _servings(store: JobStore, servers: LiveServers, job: JobHistory) -> list[Serving]:
+    """Of the model that it exports."""
+    if not servers.now():
+        return []
+    try:
+        exported = [each.value.strip('"') for each in store.settings(job.job_id) if each.path == "export.dir"]
+    except AfoError:
+        exported = []  # its page says elsewhere what cannot be read
+    places = [*exported, store.paths(job.job_id).export]
+    return servers.servings([job.name] if job.name else [], places)[:_SERVINGS]
 
 
 def query_files(store: JobStore, job_id: str) -> AskedFiles:

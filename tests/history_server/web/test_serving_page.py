@@ -1,0 +1,78 @@
+"""The models that the site's model servers serve, and the servings of a job's model."""
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from afo.site.history import HistorySite
+from afo_history_server.web import serving
+from afo_history_server.web.serving import LiveServers
+from job_writer import DONE, JobWriter
+from pages import text, words
+from played_model_server import CTR, VERSION, Played, on_port
+
+Serve = Callable[..., FlaskClient]
+
+
+def test_versions_with_their_ages_and_servers_that_do_not_answer(serve: Serve) -> None:
+    hostile = CTR | {"name": "<b>ctr\x1b", "versions": [VERSION | {"message": "<script>"}]}
+    with socket.create_server(("127.0.0.1", 0)) as silent, on_port(Played(hostile)) as url:
+        hung = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        page = text(serve(model_servers=(url, hung)), "/serving")
+    shown = words(page)
+    assert "<script>" not in page.partition("<main>")[2]
+    assert "<b>" not in page
+    assert "\x1b" not in page
+    assert "&lt;b&gt;ctr" in shown
+    assert "4 AVAILABLE pinned &lt;script&gt; 1,200" in shown
+    assert "1.0 MiB 12.5 1.2500 4.5000 0.7500" in shown
+    assert f"{hung} No answer:" in shown
+
+
+def test_a_job_names_the_servings_of_its_model(serve: Serve, done: JobWriter) -> None:
+    of_name = CTR | {"name": "feeds-ctr"}
+    of_place = CTR | {"name": "there", "base_path": done.paths.export + "/"}
+    with on_port(Played(CTR | {"base_path": "/other"}, of_name, of_place)) as url:
+        client = serve(model_servers=(url,))
+        shown = words(text(client, f"/jobs/{DONE}"))
+    assert "Served as feeds-ctr by default: version 4, step 1,200, newest gradient" in shown
+    assert "Served as there by default" in shown
+    assert "Served as ctr by" not in shown
+
+
+def test_a_site_without_model_servers_has_no_link_to_them(serve: Serve) -> None:
+    client = serve()
+    assert 'href="/serving"' not in text(client, "/")
+    assert "The site names no model servers" in words(text(client, "/serving"))
+
+
+def test_servers_are_asked_with_the_token_and_not_for_each_page(tmp_path: Path) -> None:
+    token, clock = tmp_path / "token", [1000.0]
+    token.write_text("correct-horse")
+    token.chmod(0o600)
+    models: list[dict[str, Any]] = [{"name": f"m{number}"} for number in range(201)]
+    with on_port(played := Played(*models)) as url:
+        site = HistorySite(model_servers=(url,), model_servers_token_file=str(token))
+        servers = LiveServers(site, lambda: clock[0])
+        [seen] = servers.now()
+        assert (len(seen.state.models), seen.left_out) == (200, 1)
+        servers.now()
+        assert played.asked == [("/v1/models", "Bearer correct-horse")]
+        clock[0] += serving.FRESH_S
+        token.chmod(0o644)
+        assert "others than you can read the token" in servers.now()[0].problem
+        assert len(played.asked) == 1
+        token.chmod(0o600)
+        played.body = json.dumps({"models": "none"}).encode()
+        clock[0] += serving.FRESH_S
+        assert "no answer of a model server" in servers.now()[0].problem
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"`model_servers`: ranking:8501 is no address of a model server"):
+        HistorySite(model_servers=("ranking:8501",))

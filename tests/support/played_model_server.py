@@ -1,0 +1,80 @@
+"""A model server that a test plays, on a Unix socket in the working directory or on a port."""
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+VERSION = {
+    "version": 4, "state": "AVAILABLE", "message": "", "step": 1200, "newest_gradient": 1_000_000_000, "layers": 3,
+    "loaded_at": 1_700_000_000, "table_bytes": 4 << 20, "shared_table_bytes": 1 << 20, "requests": 10, "errors": 1,
+    "requests_per_second": 12.5, "p50_ms": 1.25, "p99_ms": 4.5, "core_ms": 0.75,
+}  # fmt: skip
+OLDER: dict[str, Any] = {"version": 3, "state": "END", "message": "it is damaged\x1b[31m\nserving nothing"}
+CTR: dict[str, Any] = {
+    "name": "ctr", "base_path": "hdfs://ns/ctr", "serving_version": 4, "pinned": True, "split": {"stable": 90},
+    "canary": {"version": 5, "traffic_percent": 5, "since": 1, "requests": 7, "error_rate": 0.25},
+    "mirror": {"label": "next", "percent": 1, "requests": 3, "dropped": 2, "errors": 1, "score_psi": None},
+    "rejected": [{"version": 2, "at": 1, "reason": "too slow\x07"}], "versions": [VERSION, OLDER], "newer": {"key": 1},
+}  # fmt: skip
+STATE: dict[str, Any] = {"name": "default", "pid": 7, "started_at": 1, "grpc": None, "rest": "127.0.0.1:1"}
+
+
+class Played:
+    """What a server answers, and what it was asked."""
+
+    def __init__(self, *models: dict[str, Any], name: str = "default") -> None:
+        self.state, self.asked = STATE | {"name": name, "models": list(models)}, list[tuple[str, Any]]()
+        self.status, self.body = 200, b""
+
+    def handler(self) -> type[BaseHTTPRequestHandler]:
+        played = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                played.asked.append((self.path, self.headers.get("Authorization")))
+                self._answer(played.body or json.dumps(played.state).encode())
+
+            def do_POST(self) -> None:
+                asked = self.rfile.read(int(self.headers["Content-Length"]))
+                played.asked.append((self.path, json.loads(asked)))
+                self._answer(json.dumps(CTR | {"serving_version": 3}).encode(), played.status)
+
+            def _answer(self, body: bytes, status: int = 200) -> None:
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(b'{"error": "no version 9 is there\\u001b[2J"}' if status != 200 else body)
+
+            def address_string(self) -> str:
+                return "here"
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+
+@contextmanager
+def on_socket(played: Played, name: str = "default") -> Iterator[Played]:
+    with socketserver.UnixStreamServer(f"{name}.sock", played.handler()) as server, _running(server):
+        yield played
+
+
+@contextmanager
+def on_port(played: Played) -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), played.handler()) as server, _running(server):
+        yield f"http://127.0.0.1:{server.server_port}"
+
+
+@contextmanager
+def _running(server: socketserver.BaseServer) -> Iterator[None]:
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
