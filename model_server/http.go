@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"afo/model_server/internal/config"
+	"afo/model_server/internal/control"
 	"afo/model_server/internal/metrics"
 	"afo/model_server/internal/models"
 )
@@ -32,9 +33,10 @@ func newHTTPServer(log *slog.Logger, handler http.Handler, deadline time.Duratio
 }
 
 // newHandler is all that the REST address answers; leaving is whether the server was told to stop.
-func newHandler(settings *config.Config, predictor models.Predictor, counted *metrics.Metrics, access access, leaving func() bool) http.Handler {
+func newHandler(settings *config.Config, predictor models.Predictor, counted *metrics.Metrics, access access, operators operators, leaving func() bool) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/v1/", newRESTHandler(settings, predictor, counted, access))
+	mux.Handle("/v1/", operators.around(newRESTHandler(settings, predictor, counted, access), access))
+	mux.Handle("GET /v1/models", control.States(operators.server, operators.versions))
 	mux.Handle("GET /metrics", counted.Handler())
 	mux.Handle("GET /monitoring/prometheus/metrics", counted.Handler())
 	mux.HandleFunc("GET /healthz", func(to http.ResponseWriter, _ *http.Request) { fmt.Fprintln(to, "ok") })

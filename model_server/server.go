@@ -14,6 +14,7 @@ import (
 
 	"afo/model_server/internal/concurrency"
 	"afo/model_server/internal/config"
+	"afo/model_server/internal/control"
 	"afo/model_server/internal/grpcapi"
 	"afo/model_server/internal/metrics"
 	"afo/model_server/internal/models"
@@ -38,15 +39,22 @@ type server struct {
 	grpcListen net.Listener
 	http       *http.Server
 	httpListen net.Listener
+	control    *http.Server
+	socket     net.Listener
 }
 
-// newServer binds the addresses, so that one that is taken is an error before any model is loaded.
+// newServer binds the addresses, so that one that is taken is an error before any model is loaded. The socket comes first:
+// its lock is that of the state file, too.
 func newServer(log *slog.Logger, settings *config.Config, library *processor.Library) (*server, error) {
 	access, err := newAccess(log, settings)
 	if err != nil {
 		return nil, err
 	}
 	s := &server{log: log, access: access, health: grpcapi.NewHealth()}
+	store, err := s.listenControl(settings)
+	if err != nil {
+		return nil, err
+	}
 	var names []string
 	for _, each := range settings.Models {
 		names = append(names, each.Name)
@@ -63,7 +71,7 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	s.registry = models.New(models.Options{
 		Models: settings.Models, Load: loader(library), Log: log, Events: counted, Slots: slots, Poll: settings.Poll(),
 		LoadBehind: settings.Processor.EnableInlineExecute,
-		Changed:    func() { s.health.Update(s.registry) }, Problems: s.mirrors.problems,
+		Changed:    func() { s.health.Update(s.registry) }, Problems: s.mirrors.problems, Store: store,
 	})
 	if s.grpcListen, err = listen("grpc", settings.GRPC); err != nil {
 		return nil, err
@@ -76,7 +84,9 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 		RequestBytes: settings.Limits.RequestBytes, Deadline: settings.Limits.Deadline(),
 		Credentials: access.credentials, Authenticate: access.authenticate, LogAccess: access.logGRPC,
 	})
-	s.http = newHTTPServer(log, access.guarded(newHandler(settings, s.registry, counted, access, s.leaving.Load)), settings.Limits.Deadline())
+	operators := s.operators(settings.Name)
+	s.http = newHTTPServer(log, access.guarded(newHandler(settings, s.registry, counted, access, operators, s.leaving.Load)), settings.Limits.Deadline())
+	s.control = newHTTPServer(log, control.Handler(operators.server, s.registry), settings.Limits.Deadline())
 	if access.tls != nil && s.httpListen != nil {
 		s.httpListen = tls.NewListener(s.httpListen, access.tls)
 	}
@@ -128,7 +138,15 @@ func listen(key string, at config.Listener) (net.Listener, error) {
 
 // start answers, and loads models, in the background. What comes out of the channel ends the server.
 func (s *server) start() <-chan error {
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
+	if s.socket != nil {
+		s.log.Info("control on " + s.socket.Addr().String())
+		go func() {
+			if err := s.control.Serve(s.socket); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		}()
+	}
 	if s.grpcListen != nil {
 		s.log.Info("serving gRPC on " + s.grpcListen.Addr().String())
 		go func() { failed <- s.grpc.Serve(s.grpcListen) }()
@@ -171,6 +189,8 @@ func (s *server) stop(ctx context.Context) {
 			_ = s.http.Close()
 		}
 	})
+	// A call may load a version for long, and is of no use to a server that ends.
+	stopping.Go(func() { _ = s.control.Close() })
 	stopping.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()

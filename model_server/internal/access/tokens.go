@@ -32,9 +32,11 @@ type Tokens struct {
 type token struct {
 	name string
 	hash [sha256.Size]byte
+	// admin may change what is served.
+	admin bool
 }
 
-// OpenTokens reads a file of lines `NAME TOKEN`. A name may have several tokens, of which one is given up later.
+// OpenTokens reads a file of lines `NAME TOKEN`, with a third word `admin` for who may change what is served. A name may have several tokens, of which one is given up later.
 func OpenTokens(path string, log *slog.Logger) (*Tokens, error) {
 	entries, err := watch("the tokens file "+path, []string{path}, func() ([]token, error) { return readTokens(path) }, log)
 	if err != nil {
@@ -45,13 +47,18 @@ func OpenTokens(path string, log *slog.Logger) (*Tokens, error) {
 
 // Who is the name of a token. All are compared, in a time that does not depend on how much of one is right.
 func (t *Tokens) Who(presented string) (name string, ok bool) {
+	found, ok := t.find(presented)
+	return found.name, ok
+}
+
+func (t *Tokens) find(presented string) (found token, ok bool) {
 	hash := sha256.Sum256([]byte(presented))
 	for _, one := range t.entries.get() {
 		if subtle.ConstantTimeCompare(hash[:], one.hash[:]) == 1 {
-			name, ok = one.name, true
+			found, ok = one, true
 		}
 	}
-	return name, ok
+	return found, ok
 }
 
 func readTokens(path string) ([]token, error) {
@@ -116,8 +123,10 @@ func parseTokens(text []byte) ([]token, error) {
 func parseToken(line string) (token, error) {
 	words := strings.Fields(line)
 	switch {
-	case len(words) != 2:
-		return token{}, fmt.Errorf("has %d words; it is `NAME TOKEN`", len(words))
+	case len(words) != 2 && len(words) != 3:
+		return token{}, fmt.Errorf("has %d words; it is `NAME TOKEN`, or `NAME TOKEN admin`", len(words))
+	case len(words) == 3 && words[2] != "admin":
+		return token{}, fmt.Errorf("has a third word that is not `admin`; it is `NAME TOKEN`, or `NAME TOKEN admin`")
 	case len(words[0]) > mostLogged || strings.ContainsFunc(words[0], func(r rune) bool { return !unicode.IsPrint(r) }):
 		return token{}, fmt.Errorf("has a name that is longer than %d bytes or cannot be printed", mostLogged)
 	case len(words[1]) < leastToken || len(words[1]) > mostToken:
@@ -125,5 +134,5 @@ func parseToken(line string) (token, error) {
 	case strings.ContainsFunc(words[1], func(r rune) bool { return r <= ' ' || r > '~' }):
 		return token{}, fmt.Errorf("has a token with a character that a header cannot have")
 	}
-	return token{words[0], sha256.Sum256([]byte(words[1]))}, nil
+	return token{words[0], sha256.Sum256([]byte(words[1])), len(words) == 3}, nil
 }

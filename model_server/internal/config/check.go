@@ -33,8 +33,8 @@ func (c *Config) check() error {
 		}
 		names[model.Name] = true
 	}
-	return errors.Join(c.checkReserved(), c.Processor.check(), c.checkListeners(), c.Limits.check(), c.checkTimes(), c.TLS.check(),
-		c.checkHDFS())
+	return errors.Join(checkName("name", c.Name), c.Control.check(), c.checkReserved(), c.Processor.check(), c.checkListeners(),
+		c.Limits.check(), c.checkTimes(), c.TLS.check(), c.checkHDFS())
 }
 
 // checkReserved leaves something to the models that have nothing reserved.
@@ -71,7 +71,7 @@ func (m Model) check() error {
 			return fmt.Errorf("version_labels: %q is version %d; allowed: 1 or more", label, version)
 		}
 	}
-	return nil
+	return m.checkRollout()
 }
 
 // checkName keeps names to what can stand in a URL's path as a whole: a slash or a colon ends a name there.

@@ -17,6 +17,9 @@ import (
 // Config is the whole configuration, in the words of the file that users write: messages name its keys. Durations are
 // seconds, sizes are bytes.
 type Config struct {
+	// Name tells the servers of a user on a machine apart.
+	Name         string    `json:"name"`
+	Control      *Control  `json:"control"`
 	Models       []Model   `json:"models"`
 	Processor    Processor `json:"processor"`
 	GRPC         Listener  `json:"grpc"`
@@ -40,6 +43,8 @@ type Model struct {
 	BasePath      string           `json:"base_path"`
 	Versions      Versions         `json:"model_version_policy"`
 	VersionLabels map[string]int64 `json:"version_labels"`
+	Canary        *Canary          `json:"canary"`
+	Traffic       *Traffic         `json:"traffic"`
 	// Reserved is how many requests of this model are computed at once, which no other model can take; 0: it shares
 	// what is not reserved.
 	Reserved int `json:"reserved_concurrency"`
@@ -115,6 +120,7 @@ func Read(path string) (*Config, error) {
 // Parse reads a configuration, fills in what it leaves out, and checks it.
 func Parse(text []byte) (*Config, error) {
 	config := &Config{
+		Name:         "default",
 		Processor:    Processor{EnableInlineExecute: true},
 		Limits:       Limits{RequestBytes: 16 << 20, RequestSeconds: 10},
 		PollSeconds:  1,
@@ -144,6 +150,7 @@ func (c *Config) fill() {
 		if versions := &c.Models[i].Versions; versions.policies == nil {
 			versions.Latest, versions.policies = 1, []string{"latest"}
 		}
+		c.Models[i].Canary.fill()
 	}
 	if c.Limits.ConcurrentRequests == 0 {
 		// Of the processors that the container may use, where it is limited.

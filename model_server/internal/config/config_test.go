@@ -47,6 +47,23 @@ func TestEverythingCanBeSet(t *testing.T) {
 	}
 }
 
+func TestARolloutHasDefaults(t *testing.T) {
+	config, err := Parse([]byte(strings.Replace(smallest, `"/m/ctr"`, `"/m", "version_labels": {"a": 1, "B": 2}, "canary": {"gate": {"max_error_rate": 0}},
+	 "traffic": {"mirror": {"label": "B", "percent": 10}}`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	canary := config.Models[0].Canary
+	if gate := canary.Gate.Bounds(); canary.TrafficPercent != 5 || canary.Duration() != 10*time.Minute || gate.MaxErrorRate != 0 ||
+		gate.MaxLatencyRatio != 1.5 || gate.MaxScorePSI != 0.2 || gate.MinRequests != 200 || config.Name != "default" || config.Control != nil {
+		t.Errorf("%+v %+v", canary, gate)
+	}
+	split := strings.Replace(smallest, `"/m/ctr"`, `"/m", "version_labels": {"a": 1, "B": 2}, "traffic": {"hash_header": "x-user-id", "split": {"a": 90, "B": 10}}`, 1)
+	if config, err = Parse([]byte(split)); err != nil || config.Models[0].Traffic.Split["B"] != 10 {
+		t.Error(config, err)
+	}
+}
+
 func TestPoliciesAreThoseOfTensorFlowServing(t *testing.T) {
 	for text, want := range map[string]Versions{
 		`{"latest": {"num_versions": 2}}`: {Latest: 2}, `{"latest": {}}`: {Latest: 1}, `{"all": {}}`: {All: true},
@@ -98,6 +115,21 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 			"and 1 for those without, are 3; limits.concurrent_requests is 2"},
 		{`"grpc"`, `"file_system_poll_wait": 0, "grpc"`, "file_system_poll_wait is 0"},
 		{`"grpc"`, `"tls": {"certificate": "x"}, "grpc"`, "tls needs certificate and key"},
+		{`"grpc"`, `"name": "a/b", "grpc"`, `name is "a/b"`},
+		{`"grpc"`, `"control": {"socket": "/s", "state_file": "x"}, "grpc"`, `control.state_file is "x"; allowed: an absolute path`},
+		{`"/m/ctr"`, `"/m", "canary": {"traffic_percent": 100}`, "canary.traffic_percent is 100"},
+		{`"/m/ctr"`, `"/m", "canary": {"duration": -1}`, "canary.duration is -1 seconds"},
+		{`"/m/ctr"`, `"/m", "canary": {"hash_header": "X-User"}`, `canary.hash_header is "X-User"`},
+		{`"/m/ctr"`, `"/m", "canary": {"gate": {"min_requests": 0}}`, "canary.gate.min_requests is 0"},
+		{`"/m/ctr"`, `"/m", "canary": {"gate": {"max_score_psi": -1}}`, "canary.gate.max_score_psi is -1"},
+		{`"/m/ctr"`, `"/m", "canary": {}, "model_version_policy": {"all": {}}`, "`latest` alone"},
+		{`"/m/ctr"`, `"/m", "version_labels": {"a": 1}, "canary": {}, "traffic": {"split": {"a": 100}}`, "canary and traffic.split are both there"},
+		{`"/m/ctr"`, `"/m", "traffic": {}`, "neither split nor mirror"},
+		{`"/m/ctr"`, `"/m", "traffic": {"split": {"a": 100}}`, `traffic.split has "a", which is no label`},
+		{`"/m/ctr"`, `"/m", "version_labels": {"a": 1, "b": 2}, "traffic": {"split": {"a": 90, "b": 9}}`, "its shares sum to 100"},
+		{`"/m/ctr"`, `"/m", "version_labels": {"a": 1, "b": 2}, "traffic": {"split": {"a": 100, "b": 0}}`, `"b" has 0 percent`},
+		{`"/m/ctr"`, `"/m", "traffic": {"mirror": {"label": "a", "percent": 10}}`, "traffic.mirror.label is"},
+		{`"/m/ctr"`, `"/m", "version_labels": {"a": 1}, "traffic": {"mirror": {"label": "a"}}`, "traffic.mirror.percent is 0"},
 	} {
 		text := strings.Replace(smallest, each.old, each.new, 1)
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), each.says) {

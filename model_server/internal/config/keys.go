@@ -53,7 +53,7 @@ func checkKey(key, under string, seen map[string]bool) error {
 	}
 	seen[key] = true
 	for _, each := range key {
-		if each >= 'A' && each <= 'Z' && under != "version_labels" {
+		if each >= 'A' && each <= 'Z' && under != "version_labels" && under != "split" {
 			return fmt.Errorf("unknown field %q: keys are in small letters", key)
 		}
 	}

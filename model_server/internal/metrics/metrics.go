@@ -35,6 +35,13 @@ type Metrics struct {
 	exported *prometheus.GaugeVec
 	loading  *prometheus.HistogramVec
 	loads    *prometheus.CounterVec
+
+	gradient *prometheus.GaugeVec
+	canaries *prometheus.CounterVec
+	rejected *prometheus.CounterVec
+	mirrored *prometheus.CounterVec
+	pinned   *prometheus.GaugeVec
+	drift    *prometheus.GaugeVec
 }
 
 var _ models.Events = (*Metrics)(nil)
@@ -61,6 +68,7 @@ func New(names []string) *Metrics {
 		Buckets: prometheus.ExponentialBuckets(.1, 2, 13),
 	}, []string{"model"})
 	m.loads = counters("model_loads_total", "Versions that were loaded (ok) or could not be (failed).", "model", "result")
+	m.makeRollouts()
 	m.registry.MustRegister(m.requests, m.seconds, m.inFlight, m.requestBytes, m.responseBytes, m.state, m.step, m.exported,
 		m.loading, m.loads, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -121,6 +129,7 @@ func (m *Metrics) State(model string, version int64, state models.State) {
 	if state == models.StateEnd {
 		m.step.DeletePartialMatch(of(model, version))
 		m.exported.DeletePartialMatch(of(model, version))
+		m.gradient.DeletePartialMatch(of(model, version))
 	}
 }
 
@@ -135,9 +144,14 @@ func (m *Metrics) Loaded(model string, _ int64, took time.Duration, err error) {
 }
 
 // Available implements models.Events.
-func (m *Metrics) Available(model string, version int64, step int64, exported time.Time) {
+func (m *Metrics) Available(model string, version int64, step int64, exported, trained time.Time) {
 	m.step.WithLabelValues(model, fmt.Sprint(version)).Set(float64(step))
 	m.exported.WithLabelValues(model, fmt.Sprint(version)).Set(float64(exported.UnixNano()) / 1e9)
+	if trained.IsZero() {
+		m.gradient.DeletePartialMatch(of(model, version)) // of the SavedModel that was in its place
+		return
+	}
+	m.gradient.WithLabelValues(model, fmt.Sprint(version)).Set(float64(trained.UnixMicro()) / 1e6)
 }
 
 // Gone implements models.Events: a server that runs for months has series of a few versions, not of all that it had.

@@ -10,6 +10,7 @@ import (
 
 	"afo/model_server/internal/concurrency"
 	"afo/model_server/internal/models"
+	"afo/model_server/internal/rollout"
 )
 
 func scraped(m *Metrics) string {
@@ -64,12 +65,13 @@ func TestVersionsComeAndGo(t *testing.T) {
 	m.State("ctr", 3, models.StateLoading)
 	m.Loaded("ctr", 3, time.Second, nil)
 	m.State("ctr", 3, models.StateAvailable)
-	m.Available("ctr", 3, 700, time.Unix(1234, 0))
+	m.Available("ctr", 3, 700, time.Unix(1234, 0), time.Unix(1200, 500e6))
 	m.Loaded("ctr", 4, time.Second, errors.New("broken"))
 	for _, line := range []string{
 		`afo_serving_model_version{model="ctr",state="AVAILABLE",version="3"} 1`,
 		`afo_serving_model_step{model="ctr",version="3"} 700`,
 		`afo_serving_model_exported_timestamp_seconds{model="ctr",version="3"} 1234`,
+		`afo_serving_model_newest_gradient_timestamp_seconds{model="ctr",version="3"} 1200.5`,
 		`afo_serving_model_loads_total{model="ctr",result="ok"} 1`,
 		`afo_serving_model_loads_total{model="ctr",result="failed"} 1`,
 		`afo_serving_model_load_seconds_count{model="ctr"} 2`,
@@ -112,4 +114,29 @@ func TestLinesThatTheAccessLogLostAreCounted(t *testing.T) {
 	m.AccessLog(func() int64 { return 3 }, func() int64 { return 5 })
 	has(t, m, true, `afo_serving_access_log_lines_lost_total{reason="dropped"} 3`)
 	has(t, m, true, `afo_serving_access_log_lines_lost_total{reason="failed"} 5`)
+}
+
+func TestRolloutsAreCounted(t *testing.T) {
+	m := New([]string{"ctr"})
+	index := 0.25
+	m.Canary("ctr", "rejected")
+	m.Rejected("ctr", rollout.ByScores)
+	m.Mirrored("ctr", "dropped")
+	m.Pinned("ctr", true)
+	m.Drift("ctr", "canary", &index)
+	m.Drift("ctr", "mirror", &index)
+	m.Drift("ctr", "mirror", nil)
+	for _, line := range []string{
+		`afo_serving_canaries_total{model="ctr",result="rejected"} 1`,
+		`afo_serving_rejections_total{cause="scores",model="ctr"} 1`,
+		`afo_serving_mirrored_requests_total{model="ctr",result="dropped"} 1`,
+		`afo_serving_model_pinned{model="ctr"} 1`,
+		`afo_serving_score_psi{model="ctr",of="canary"} 0.25`,
+	} {
+		has(t, m, true, line)
+	}
+	has(t, m, false, `of="mirror"`)
+	m.Available("ctr", 3, 700, time.Unix(1234, 0), time.Unix(1200, 0))
+	m.Available("ctr", 3, 700, time.Unix(1234, 0), time.Time{})
+	has(t, m, false, "newest_gradient")
 }

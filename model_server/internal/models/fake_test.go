@@ -16,6 +16,12 @@ import (
 
 	"afo/model_server/internal/concurrency"
 	"afo/model_server/internal/config"
+	"afo/model_server/internal/rollout"
+	pb "afo/model_server/internal/tfserving"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // fake is a version that answers with the text of its saved_model.pb, and knows whether it is used when it must not be.
@@ -40,7 +46,38 @@ func (f *fake) Process(request []byte) ([]byte, error) {
 		return nil, errors.New("a bad request")
 	}
 	f.of.processed.Add(1)
+	return f.answer()
+}
+
+// answer is the text itself, but for versions that answer otherwise: "fails", "refuses", "slow" and "scores 0.25".
+func (f *fake) answer() ([]byte, error) {
+	switch f.text {
+	case "fails":
+		return nil, status.Error(codes.Internal, "a bad model")
+	case "refuses":
+		return nil, status.Error(codes.InvalidArgument, "other inputs")
+	case "slow":
+		time.Sleep(5 * time.Millisecond)
+		return scored(0.25), nil
+	}
+	var score float32
+	if _, err := fmt.Sscanf(f.text, "scores %g", &score); err == nil {
+		return scored(score), nil
+	}
 	return []byte(f.text), nil
+}
+
+// scored is a PredictResponse with a score.
+func scored(scores ...float32) []byte {
+	response := &pb.PredictResponse{Outputs: map[string]*pb.TensorProto{"probabilities": {
+		Dtype: pb.DataType_DT_FLOAT, FloatVal: scores,
+		TensorShape: &pb.TensorShapeProto{Dim: []*pb.TensorShapeProto_Dim{{Size: int64(len(scores))}}},
+	}}}
+	text, err := proto.Marshal(response)
+	if err != nil {
+		panic(err)
+	}
+	return text
 }
 
 func (f *fake) Info() ([]byte, error) {
@@ -69,12 +106,21 @@ type fakes struct {
 	// wrong: a version was closed twice or while it was used.
 	wrong   atomic.Bool
 	entered chan struct{}
+	loading chan struct{}
 	goOn    chan struct{}
 	mutex   sync.Mutex
 	clock   time.Time
 	log     lines
 	// step is what the description of each version has, as JSON; "": none.
 	step string
+	// events are how versions came to answer.
+	events []string
+}
+
+func (f *fakes) happened(event string) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.events = append(f.events, event)
 }
 
 // lines are a log, kept.
@@ -111,6 +157,10 @@ func (f *fakes) load(directory string) (Servable, error) {
 	if strings.HasPrefix(string(text), "broken") {
 		return nil, errors.New("it is " + string(text))
 	}
+	if string(text) == "hangs" {
+		f.loading <- struct{}{}
+		<-f.goOn
+	}
 	return &fake{text: string(text), of: f}, nil
 }
 
@@ -126,12 +176,17 @@ func (f *fakes) pass(by time.Duration) {
 	f.clock = f.clock.Add(by)
 }
 
-func (f *fakes) State(string, int64, State)                 {}
-func (f *fakes) Loaded(string, int64, time.Duration, error) {}
-func (f *fakes) Available(string, int64, int64, time.Time)  {}
-func (f *fakes) Gone(string, int64)                         {}
-func (f *fakes) model() *model                              { return f.registry.models["ctr"] }
-func (f *fakes) look()                                      { f.model().look(context.Background()) }
+func (f *fakes) State(string, int64, State)                           {}
+func (f *fakes) Loaded(string, int64, time.Duration, error)           {}
+func (f *fakes) Available(string, int64, int64, time.Time, time.Time) {}
+func (f *fakes) Canary(_ string, result string)                       { f.happened("canary " + result) }
+func (f *fakes) Rejected(_ string, cause rollout.Cause)               { f.happened("rejected by " + string(cause)) }
+func (f *fakes) Pinned(string, bool)                                  {}
+func (f *fakes) Mirrored(_ string, result string)                     { f.happened("mirrored " + result) }
+func (f *fakes) Drift(string, string, *float64)                       {}
+func (f *fakes) Gone(string, int64)                                   {}
+func (f *fakes) model() *model                                        { return f.registry.models["ctr"] }
+func (f *fakes) look()                                                { f.model().look(context.Background()) }
 func (f *fakes) ask(spec Spec, text string) (string, int64, error) {
 	answer, version, err := f.registry.Predict(context.Background(), spec, []byte(text))
 	return string(answer), version, err
@@ -140,7 +195,7 @@ func (f *fakes) ask(spec Spec, text string) (string, int64, error) {
 // newFakes has one model, ctr, which is looked for when the test says so.
 func newFakes(t *testing.T, policy config.Versions, change ...func(*Options)) *fakes {
 	f := &fakes{
-		t: t, base: t.TempDir(), entered: make(chan struct{}, 100), goOn: make(chan struct{}), clock: time.Unix(1000, 0), step: "7",
+		t: t, base: t.TempDir(), entered: make(chan struct{}, 100), loading: make(chan struct{}, 100), goOn: make(chan struct{}), clock: time.Unix(1000, 0), step: "7",
 	}
 	options := Options{
 		Models: []config.Model{{Name: "ctr", BasePath: f.base, Versions: policy, VersionLabels: map[string]int64{"stable": 1, "next": 9}}},

@@ -33,14 +33,27 @@ func (m *model) load(ctx context.Context, of candidate) {
 	}
 	m.shared.events.Loaded(m.Name, of.number, took, err)
 	if err != nil {
-		m.failures[of.number] = m.failures[of.number].again(m.shared.now(), before)
+		failed := m.fail(of.number, before)
 		m.log.Error("a version cannot be loaded; "+m.remains(), "version", of.number, "path", of.path,
-			"again_in_seconds", Pause(m.failures[of.number].count).Seconds(), "error", err)
+			"again_in_seconds", Pause(failed.count).Seconds(), "error", err)
 		m.set(of.number, StateEnd, err)
 		return
 	}
-	delete(m.failures, of.number)
+	m.deciding.Lock()
 	m.serve(loaded)
+	m.deciding.Unlock()
+	m.sayServing(loaded, warmed, took)
+}
+
+func (m *model) fail(number int64, before attempt) *failure {
+	m.deciding.Lock()
+	defer m.deciding.Unlock()
+	m.failures[number] = m.failures[number].again(m.shared.now(), before)
+	return m.failures[number]
+}
+
+func (m *model) sayServing(loaded *version, warmed int, took time.Duration) {
+	of := loaded.candidate
 	m.log.Info("serving a version", "version", of.number, "step", loaded.Step, "seconds", took.Seconds(),
 		"warm_up_requests", warmed, "path", of.path)
 	if loaded.stepUnknown != nil {
@@ -57,7 +70,7 @@ func (m *model) loaded(ctx context.Context, of candidate) (*version, int, error)
 	if err != nil {
 		return nil, 0, err
 	}
-	loaded, err := newVersion(of, servable)
+	loaded, err := newVersion(of, servable, m.shared.now())
 	warmed := 0
 	if err == nil {
 		warmed, err = warmUp(ctx, of.path, servable.Process)
@@ -69,38 +82,63 @@ func (m *model) loaded(ctx context.Context, of candidate) (*version, int, error)
 	return loaded, warmed, nil
 }
 
-// serve makes a version answer, in the place of one of the same number.
+// serve makes a version answer, in the place of one of the same number, or begins its canary. Under deciding.
 func (m *model) serve(loaded *version) {
-	before := m.find(loaded.number)
+	now := m.served.Load()
+	before := now.find(loaded.number)
 	served := []*version{loaded}
-	for _, each := range *m.served.Load() {
+	for _, each := range now.versions {
 		if each != before {
 			served = append(served, each)
 		}
 	}
+	delete(m.failures, loaded.number)
+	if m.trial != nil && m.trial.version == loaded.number {
+		m.trial = nil // it is another SavedModel, and begins anew
+	}
 	m.publish(served)
+	m.settle()
 	m.clear(loaded.number)
-	m.shared.events.Available(m.Name, loaded.number, loaded.Step, loaded.exported())
+	m.shared.events.Available(m.Name, loaded.number, loaded.Step, loaded.exported(), loaded.trained)
 	if before != nil {
 		m.drain(before)
 	}
 }
 
 // retire takes those away that are not wanted, once one that is wanted answers.
-func (m *model) retire(numbers []int64) {
+func (m *model) retire(of picked) {
+	m.deciding.Lock()
+	defer m.deciding.Unlock()
+	if of.calls != m.calls {
+		return // a call has changed what is wanted
+	}
+	numbers := append(numbersOf(m.Versions, of.candidates), m.needed()...)
 	var kept, retired []*version
-	for _, each := range *m.served.Load() {
+	for _, each := range m.served.Load().versions {
 		if slices.Contains(numbers, each.number) {
 			kept = append(kept, each)
 		} else {
 			retired = append(retired, each)
 		}
 	}
-	if len(kept) == 0 || len(retired) == 0 {
+	if len(kept) == 0 || len(retired) == 0 || m.defaultOf((&serving{versions: kept}).numbers()) == 0 {
 		return
 	}
 	m.publish(kept)
+	m.settle()
 	for _, each := range retired {
+		m.drain(each)
+	}
+}
+
+// drainAll takes all away, as the server ends.
+func (m *model) drainAll() {
+	m.deciding.Lock()
+	defer m.deciding.Unlock()
+	versions := m.served.Load().versions
+	m.trial = nil
+	m.publish(nil)
+	for _, each := range versions {
 		m.drain(each)
 	}
 }

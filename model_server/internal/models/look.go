@@ -41,40 +41,53 @@ func (m *model) look(ctx context.Context) {
 		m.say(err)
 		return
 	}
-	picked := m.wanted(found)
-	if len(picked) == 0 {
-		m.say(noneOf(m.Versions.Specific, found))
+	m.missCanary(found)
+	picked := m.pick(found)
+	if len(picked.candidates) == 0 {
+		m.say(m.noneOf(found))
 		return
 	}
 	m.lastSaid = ""
-	m.forget(picked)
+	m.forget(picked.candidates)
 	tried := map[int64]bool{}
-	for next := m.next(picked, tried); next != nil && ctx.Err() == nil; next = m.next(picked, tried) {
+	for next := m.next(picked.candidates, tried); next != nil && ctx.Err() == nil; next = m.next(picked.candidates, tried) {
 		tried[next.number] = true
 		m.load(ctx, *next)
-		picked = m.wanted(found)
-		m.retire(numbersOf(m.Versions, picked))
+		picked = m.pick(found)
+		m.retire(picked)
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	m.retire(numbersOf(m.Versions, picked))
-	m.sayFallback(picked)
-	m.checkLabels(numbersOf(m.Versions, picked))
+	m.retire(picked)
+	m.sayFallback(picked.candidates)
+	m.checkLabels(numbersOf(m.Versions, picked.candidates))
 }
 
-// wanted are the versions that the policy picks of those found, as things stand.
-func (m *model) wanted(found []candidate) []candidate {
-	return wanted(m.Versions, found, func(number int64) standing {
-		switch {
-		case m.find(number) != nil:
-			return served
-		case m.failures[number] != nil:
-			return failed
-		default:
-			return untried
-		}
-	})
+// picked are the versions to be served, as things stood after so many calls.
+type picked struct {
+	candidates []candidate
+	calls      int
+}
+
+// pick are the versions that the policy wants of those found, as far as they may be taken up.
+func (m *model) pick(found []candidate) picked {
+	m.deciding.Lock()
+	defer m.deciding.Unlock()
+	wanted := wanted(m.Versions, m.eligible(found), m.standing)
+	return picked{m.withPinned(wanted, found), m.calls}
+}
+
+// standing is under deciding.
+func (m *model) standing(number int64) standing {
+	switch {
+	case m.served.Load().find(number) != nil:
+		return served
+	case m.failures[number] != nil:
+		return failed
+	default:
+		return untried
+	}
 }
 
 // next is the version to load next, each once a look; nil: none.
@@ -113,7 +126,9 @@ func (m *model) sayFallback(picked []candidate) {
 
 // due says whether a version is to be loaded that is not served. Only of one that failed all files are looked at.
 func (m *model) due(of candidate) bool {
+	m.deciding.Lock()
 	failed := m.failures[of.number]
+	m.deciding.Unlock()
 	if failed == nil {
 		return true
 	}
@@ -146,9 +161,11 @@ func (m *model) kept(found []candidate, problems []problem) []candidate {
 			found = append(found, served.candidate)
 		}
 	}
-	slices.SortFunc(found, func(a, b candidate) int { return cmp.Compare(b.number, a.number) })
+	slices.SortFunc(found, newestFirst)
 	return found
 }
+
+func newestFirst(a, b candidate) int { return cmp.Compare(b.number, a.number) }
 
 // checkLabels logs labels of versions that are not picked, once, after the first look that found versions. They are no
 // errors: the version may come.
@@ -173,9 +190,14 @@ func nothing(problems []problem) error {
 	return errors.New("it holds no version: a directory with a number for its name that has a saved_model.pb")
 }
 
-func noneOf(specific []int64, found []candidate) error {
-	return fmt.Errorf("it holds none of the versions of model_version_policy.specific; %s; %s",
-		listed("named", textsOf(specific)), listed("found", textsOf(numbersIn(found))))
+// noneOf says why none of the versions found is wanted.
+func (m *model) noneOf(found []candidate) error {
+	versions := listed("found", textsOf(numbersIn(found)))
+	if m.Versions.Specific != nil {
+		return fmt.Errorf("it holds none of the versions of model_version_policy.specific; %s; %s",
+			listed("named", textsOf(m.Versions.Specific)), versions)
+	}
+	return fmt.Errorf("each version that it holds was rejected, or is newer than the one that is pinned; %s; promote one of them", versions)
 }
 
 // say logs what keeps the model from being looked for, once for as long as it is the same.
@@ -188,7 +210,7 @@ func (m *model) say(err error) {
 
 // remains says what is served where nothing new is.
 func (m *model) remains() string {
-	if len(*m.served.Load()) == 0 {
+	if len(m.served.Load().versions) == 0 {
 		return "no version is served"
 	}
 	return "what is served stays"
@@ -196,6 +218,8 @@ func (m *model) remains() string {
 
 // forget drops failures of versions that are not wanted any more.
 func (m *model) forget(picked []candidate) {
+	m.deciding.Lock()
+	defer m.deciding.Unlock()
 	for number := range m.failures {
 		if !slices.ContainsFunc(picked, func(each candidate) bool { return each.number == number }) {
 			delete(m.failures, number)

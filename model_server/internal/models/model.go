@@ -1,7 +1,6 @@
 package models
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"afo/model_server/internal/config"
+	"afo/model_server/internal/rollout"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -19,16 +19,30 @@ import (
 // mostEnded is of how many versions that ended the status is kept.
 const mostEnded = 16
 
-// model is what is served under one name. One goroutine changes it; any number reads it.
+// model is what is served under one name. One goroutine looks for versions, one judges canaries, and calls steer; any
+// number reads.
 type model struct {
 	config.Model
 	log    *slog.Logger
 	shared *shared
 
-	// served are the versions that answer, the newest first. A list is never changed, only replaced, so that requests
-	// take no lock.
-	served        atomic.Pointer[[]*version]
-	failures      map[int64]*failure
+	served atomic.Pointer[serving]
+	// window and mirrored count over all versions.
+	window   *rollout.Window
+	mirrored mirrorCounts
+
+	// deciding is held, shortly, while it is decided what is served, and how requests are shared out.
+	deciding sync.Mutex
+	failures map[int64]*failure
+	held     rollout.Held
+	// unsaved: what is held is not in its file yet.
+	unsaved bool
+	trial   *trial
+	// calls counts those that changed what is served: what was picked before holds no more.
+	calls int
+	// calling is held by a call, for as long as it takes.
+	calling sync.Mutex
+
 	lastSaid      string
 	lastFallback  string
 	labelsChecked bool
@@ -44,36 +58,46 @@ type model struct {
 func newModel(of config.Model, shared *shared) *model {
 	m := &model{
 		Model: of, shared: shared, log: shared.log.With("model", of.Name),
-		failures: map[int64]*failure{}, others: map[int64]VersionStatus{},
+		failures: map[int64]*failure{}, others: map[int64]VersionStatus{}, window: rollout.NewWindow(shared.now()),
 	}
-	m.served.Store(&[]*version{})
+	m.hold()
+	m.served.Store(&serving{})
 	return m
 }
 
+// find is the version of a number, or the one that answers for 0; nil where it is not there.
 func (m *model) find(number int64) *version {
-	for _, each := range *m.served.Load() {
-		if number == 0 || each.number == number {
-			return each
-		}
+	now := m.served.Load()
+	if number == 0 {
+		number = now.route.Default
 	}
-	return nil
+	return now.find(number)
 }
 
-// acquire finds the version that a request asks for and makes it last until it is released.
-func (m *model) acquire(spec Spec) (*version, error) {
-	number, err := m.numberOf(spec)
+// acquire finds the version that a request asks for and makes it last until it is released. Choose picks one where the
+// request names none; then it comes with what it was picked from.
+func (m *model) acquire(spec Spec, choose func(*rollout.Route) int64) (*version, *serving, error) {
+	named, err := m.numberOf(spec)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for {
-		found := m.find(number)
+		now, number := m.served.Load(), named
+		if named == 0 {
+			number = choose(&now.route)
+		}
+		found := now.find(number)
 		if found == nil {
-			return nil, m.absent(number, spec.Label)
+			return nil, nil, m.absent(named, spec.Label)
 		}
 		// Else it was retired after it was found, and the list is another one by now.
-		if found.acquire() {
-			return found, nil
+		if !found.acquire() {
+			continue
 		}
+		if named != 0 {
+			now = nil
+		}
+		return found, now, nil
 	}
 }
 
@@ -119,10 +143,7 @@ func (m *model) absent(number int64, label string) error {
 	if number == 0 {
 		return status.Errorf(codes.Unavailable, "no version of %s is available yet; its status (GetModelStatus) says why", m.Name)
 	}
-	var numbers []int64
-	for _, each := range *m.served.Load() {
-		numbers = append(numbers, each.number)
-	}
+	numbers := m.served.Load().numbers()
 	of := ""
 	if label != "" {
 		of = fmt.Sprintf(" (label %q)", label)
@@ -159,7 +180,7 @@ func (m *model) statuses(number int64) []VersionStatus {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	known := maps.Clone(m.others)
-	for _, each := range *m.served.Load() {
+	for _, each := range m.served.Load().versions {
 		// Where the SavedModel in its place could not be loaded, it says so.
 		known[each.number] = VersionStatus{Version: each.number, State: StateAvailable, Message: known[each.number].Message}
 	}
@@ -170,12 +191,6 @@ func (m *model) statuses(number int64) []VersionStatus {
 		}
 	}
 	return all
-}
-
-// publish makes the list that requests see.
-func (m *model) publish(served []*version) {
-	slices.SortFunc(served, func(a, b *version) int { return cmp.Compare(b.number, a.number) })
-	m.served.Store(&served)
 }
 
 // set notes the state of a version that is not served.

@@ -178,7 +178,7 @@ func TestPolicies(t *testing.T) {
 			f.write(number, "x")
 		}
 		f.look()
-		served := *f.model().served.Load()
+		served := f.model().served.Load().versions
 		if len(served) != len(each.served) {
 			t.Errorf("%v: %d versions", each.policy, len(served))
 			continue

@@ -12,7 +12,7 @@ import (
 func (f *fakes) serves(expected ...int64) {
 	f.t.Helper()
 	var got []int64
-	for _, each := range *f.model().served.Load() {
+	for _, each := range f.model().served.Load().versions {
 		got = append(got, each.number)
 	}
 	if !slices.Equal(got, expected) {

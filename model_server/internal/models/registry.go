@@ -11,6 +11,7 @@ import (
 
 	"afo/model_server/internal/concurrency"
 	"afo/model_server/internal/config"
+	"afo/model_server/internal/rollout"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,6 +33,8 @@ type Options struct {
 	Problems func(model string) []Problem
 	// Now is a clock; nil: the time.
 	Now func() time.Time
+	// Store keeps what calls and canaries decide; nil: in memory.
+	Store *rollout.Store
 }
 
 // shared is what all models have in common.
@@ -45,6 +48,7 @@ type shared struct {
 	changed  func()
 	problems func(string) []Problem
 	now      func() time.Time
+	store    *rollout.Store
 	patience patience
 	priority priority
 }
@@ -54,6 +58,8 @@ type Registry struct {
 	models map[string]*model
 	shared *shared
 	slots  *concurrency.Pool
+	mirror *mirroring
+	calls  calls
 	// closing is set when the server is told to stop: it is not ready, and still answers.
 	closing atomic.Bool
 	cancel  context.CancelFunc
@@ -68,12 +74,17 @@ func New(options Options) *Registry {
 	if now == nil {
 		now = time.Now
 	}
+	store := options.Store
+	if store == nil {
+		store, _ = rollout.OpenStore("") // in memory: it has no errors
+	}
 	shared := &shared{
 		load: options.Load, loading: make(chan struct{}, 1), poll: options.Poll, log: options.Log,
-		events: options.Events, changed: options.Changed, problems: options.Problems, now: now, patience: usualPatience,
+		events: options.Events, changed: options.Changed, problems: options.Problems, now: now, store: store, patience: usualPatience,
 		priority: priority{behind: options.LoadBehind},
 	}
 	r := &Registry{models: map[string]*model{}, shared: shared, slots: options.Slots}
+	r.mirror = newMirroring(r.slots)
 	for _, each := range options.Models {
 		r.models[each.Name] = newModel(each, shared)
 	}
@@ -88,6 +99,8 @@ func (r *Registry) Start() {
 	for _, each := range r.models {
 		r.running.Go(func() { each.run(ctx) })
 	}
+	r.running.Go(func() { r.judge(ctx) })
+	r.running.Go(func() { r.mirror.run(ctx) })
 }
 
 // Drain makes the registry not ready. Requests are answered still.
@@ -100,17 +113,15 @@ func (r *Registry) Drain() {
 // load, and a request that is being computed, cannot be interrupted.
 func (r *Registry) Close(ctx context.Context) error {
 	r.Drain()
+	r.calls.end()
 	r.cancel()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		r.running.Wait()
+		r.calls.running.Wait()
 		for _, each := range r.models {
-			served := *each.served.Load()
-			each.publish([]*version{})
-			for _, version := range served {
-				each.drain(version)
-			}
+			each.drainAll()
 		}
 		r.shared.draining.Wait()
 	}()
@@ -128,25 +139,39 @@ func (r *Registry) Predict(ctx context.Context, spec Spec, request []byte) ([]by
 	if err != nil {
 		return nil, 0, err
 	}
-	slot, err := r.slots.Enter(ctx, model.Name)
-	if err != nil {
-		return nil, model.asked(spec), err
-	}
-	defer slot.Leave()
-	// Only now: a request that waits for its turn keeps no version from being unloaded.
-	version, err := model.acquire(spec)
-	if err != nil {
-		return nil, model.asked(spec), err
-	}
-	defer version.release()
-	response, err := version.model.Process(request)
+	response, version, among, err := r.compute(ctx, model, spec, request)
 	if late := ctx.Err(); err == nil && late != nil {
 		err = status.FromContextError(late).Err()
 	}
 	if err != nil {
-		return nil, version.number, err
+		return nil, version, err
 	}
-	return response, version.number, nil
+	r.mirror.offer(model, among, version, request, response)
+	return response, version, nil
+}
+
+// compute answers once it is the request's turn. Among is what the version was picked from, nil for one that was named.
+func (r *Registry) compute(ctx context.Context, model *model, spec Spec, request []byte) (response []byte, number int64, among *serving, err error) {
+	slot, err := r.slots.Enter(ctx, model.Name)
+	if err != nil {
+		return nil, model.asked(spec), nil, err
+	}
+	defer slot.Leave()
+	// Only now: a request that waits for its turn keeps no version from being unloaded.
+	version, among, err := model.acquire(spec, func(route *rollout.Route) int64 {
+		if len(route.Shares) == 0 {
+			return route.Default
+		}
+		return route.Choose(headerOf(ctx, route.HashHeader), chance())
+	})
+	if err != nil {
+		return nil, model.asked(spec), nil, err
+	}
+	defer version.release()
+	began := time.Now()
+	response, err = version.model.Process(request)
+	model.observe(version, among, response, err, time.Since(began))
+	return response, version.number, among, err
 }
 
 // Signatures implements Predictor.
@@ -155,7 +180,7 @@ func (r *Registry) Signatures(spec Spec) (map[string]Signature, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	version, err := model.acquire(spec)
+	version, _, err := model.acquire(spec, func(route *rollout.Route) int64 { return route.Default })
 	if err != nil {
 		return nil, model.asked(spec), err
 	}
@@ -185,7 +210,7 @@ func (r *Registry) Ready() bool {
 		return false
 	}
 	for _, each := range r.models {
-		if len(*each.served.Load()) == 0 {
+		if each.find(0) == nil {
 			return false
 		}
 	}

@@ -17,6 +17,8 @@ typedef struct {
   int status;
   int size;
   void* data;
+  // Processor time of the calling thread within `process`, in nanoseconds.
+  long long cpu;
 } afo_output;
 
 // Opens a library that others find by its name. Returns what is wrong, to be freed, or null.

@@ -32,6 +32,8 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"google.golang.org/grpc/codes"
@@ -87,6 +89,9 @@ func taken(text *C.char) string {
 type Model struct {
 	calls *C.afo_calls
 	model unsafe.Pointer
+	// inline: a request is computed on the thread of its call, and nowhere else.
+	inline        bool
+	requests, cpu atomic.Int64 // nanoseconds
 }
 
 // Load loads the SavedModel in a directory. It takes as long as the model is large, and cannot be interrupted.
@@ -105,7 +110,7 @@ func (l *Library) Load(directory string) (*Model, error) {
 	if model == nil {
 		return nil, errors.New(taken(wrong))
 	}
-	return &Model{calls: l.calls, model: model}, nil
+	return &Model{calls: l.calls, model: model, inline: l.options.EnableInlineExecute && l.options.IntraOpThreads == 1}, nil
 }
 
 // Process answers a serialized PredictRequest. An error is a gRPC status with the library's sentence: InvalidArgument
@@ -118,7 +123,19 @@ func (m *Model) Process(request []byte) ([]byte, error) {
 		request = []byte{} // null is no request, which is another thing than an empty one
 	}
 	// The bytes hold no pointers, and the library keeps none to them.
-	return m.taken(C.afo_process(m.calls, m.model, unsafe.Pointer(unsafe.SliceData(request)), C.int(len(request))))
+	output := C.afo_process(m.calls, m.model, unsafe.Pointer(unsafe.SliceData(request)), C.int(len(request)))
+	m.requests.Add(1)
+	m.cpu.Add(int64(output.cpu))
+	return m.taken(output)
+}
+
+// MeanCPU is the processor time of a request; false: none was computed, or other threads compute them too.
+func (m *Model) MeanCPU() (time.Duration, bool) {
+	requests := m.requests.Load()
+	if !m.inline || requests == 0 {
+		return 0, false
+	}
+	return time.Duration(m.cpu.Load() / requests), true
 }
 
 // Info is what the model says of itself, as JSON.

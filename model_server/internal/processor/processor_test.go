@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -123,5 +124,30 @@ func TestACrashInTheLibraryEndsTheProcessWithATrace(t *testing.T) {
 	output, err := child.CombinedOutput()
 	if err == nil || !bytes.Contains(output, []byte("SIGSEGV")) || !bytes.Contains(output, []byte("afo_process")) {
 		t.Errorf("%v: %s", err, output)
+	}
+}
+
+func TestProcessorTimeIsOfTheCallsThreadAlone(t *testing.T) {
+	library := opened(t)
+	for _, each := range []struct {
+		options Options
+		known   bool
+	}{{Options{EnableInlineExecute: true, IntraOpThreads: 1}, true}, {Options{EnableInlineExecute: true}, false}, {Options{IntraOpThreads: 1}, false}} {
+		library.options = each.options
+		model, err := library.Load("/m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, known := model.MeanCPU(); known {
+			t.Error("nothing was computed")
+		}
+		if _, err := model.Process([]byte("sleep")); err != nil {
+			t.Fatal(err)
+		}
+		// The fake sleeps for half a second, which takes no processor.
+		if took, known := model.MeanCPU(); known != each.known || took < 0 || took > 250*time.Millisecond || known && took == 0 {
+			t.Error(took, known)
+		}
+		model.Close()
 	}
 }

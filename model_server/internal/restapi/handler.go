@@ -112,7 +112,7 @@ func (h *handler) answer(ctx context.Context, w http.ResponseWriter, r *http.Req
 			return err
 		}
 		to.asked = len(text)
-		err = h.predict(ctx, text, to)
+		err = h.predict(ctx, r.Header, text, to)
 		var of *bodyError
 		if errors.As(err, &of) {
 			return status.Errorf(codes.InvalidArgument, "%s %s", placeOf(text, of.at), of.text)
@@ -123,7 +123,7 @@ func (h *handler) answer(ctx context.Context, w http.ResponseWriter, r *http.Req
 		to.target.method)
 }
 
-func (h *handler) predict(ctx context.Context, text []byte, to *answer) error {
+func (h *handler) predict(ctx context.Context, headers http.Header, text []byte, to *answer) error {
 	parsed, err := parseBody(text)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func (h *handler) predict(ctx context.Context, text []byte, to *answer) error {
 	// Not of the version that the signature is of: it may be unloaded by now, and the next one takes the same inputs, or
 	// says that it does not.
 	request := appendRequest(nil, to.target.spec, parsed.signature, inputs)
-	response, version, err := h.predictor.Predict(ctx, to.target.spec, request)
+	response, version, err := h.predictor.Predict(models.WithHeaders(ctx, headers), to.target.spec, request)
 	// Of an error too, where a version gave it.
 	to.version = version
 	if err != nil {

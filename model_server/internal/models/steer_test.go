@@ -1,0 +1,255 @@
+package models
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"afo/model_server/internal/config"
+	"afo/model_server/internal/rollout"
+
+	"google.golang.org/grpc/codes"
+)
+
+// looked is a model with versions that answer with their numbers.
+func looked(t *testing.T, policy config.Versions, numbers []int64, change ...func(*Options)) *fakes {
+	f := newFakes(t, policy, change...)
+	for _, number := range numbers {
+		f.write(number, fmt.Sprint("v", number))
+	}
+	f.look()
+	return f
+}
+
+// stands checks what the model answers with, and its state.
+func (f *fakes) stands(version int64, pinned bool, rejected ...int64) {
+	f.t.Helper()
+	f.answers(fmt.Sprint("v", version), version)
+	state := f.registry.State()[0]
+	var found []int64
+	for _, each := range state.Rejected {
+		found = append(found, each.Version)
+	}
+	if state.ServingVersion == nil || *state.ServingVersion != version || state.Pinned != pinned || !slices.Equal(found, rejected) {
+		f.t.Errorf("%+v; expected version %d, pinned: %v, rejected %v", state, version, pinned, rejected)
+	}
+}
+
+func TestARollbackLoadsTheVersionBeforeAndPinsIt(t *testing.T) {
+	f := looked(t, latest, []int64{1, 2, 3})
+	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.stands(2, true, 3)
+	if reason := f.registry.State()[0].Rejected[0].Reason; reason != "rolled back to version 2 by ann" {
+		t.Error(reason)
+	}
+	f.write(4, "v4")
+	f.look()
+	f.stands(2, true, 3)
+	f.until(func() bool { return f.closes.Load() == 1 })
+	f.state(3, StateEnd, "")
+	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.stands(1, true, 3, 2)
+	f.must(f.registry.Promote("ctr", 2, "ann"))
+	f.stands(2, true, 3)
+	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.stands(4, false, 3)
+	f.write(5, "v5")
+	f.look()
+	f.stands(5, false, 3)
+	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.stands(4, true, 3, 5)
+	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.stands(2, true, 3, 5, 4) // 3 was rejected
+}
+
+func TestACallThatFailsChangesNothing(t *testing.T) {
+	f := looked(t, latest, []int64{1, 3})
+	f.write(2, "broken")
+	for _, each := range []struct {
+		err  error
+		code codes.Code
+		says string
+	}{
+		{f.registry.Rollback("ctr", 0, ""), codes.FailedPrecondition, "version 2 of ctr cannot be loaded, and nothing has changed: it is broken"},
+		{f.registry.Rollback("ctr", 9, ""), codes.InvalidArgument, "newer than 3, which answers"},
+		{f.registry.Promote("ctr", 9, ""), codes.NotFound, "ctr has no version 9; available: 3, 2, 1"},
+		{f.registry.Promote("ctr", -1, ""), codes.InvalidArgument, "allowed: 1 or more"},
+		{f.registry.Rollback("cvr", 0, ""), codes.NotFound, "no model"},
+		{looked(t, latest, nil).registry.Rollback("ctr", 0, ""), codes.FailedPrecondition, "no version of ctr answers"},
+		{looked(t, latest, []int64{1}).registry.Rollback("ctr", 0, ""), codes.FailedPrecondition, "no version that is older than 1"},
+	} {
+		fails(t, each.err, each.code, each.says)
+	}
+	f.stands(3, false)
+	f.look()
+	f.stands(3, false)
+}
+
+func TestARollbackWaitsForNoOtherLoad(t *testing.T) {
+	f := looked(t, latest, []int64{1, 2})
+	f.write(3, "hangs")
+	looks := make(chan struct{})
+	go func() {
+		f.look()
+		close(looks)
+	}()
+	<-f.loading
+	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.stands(1, true, 2)
+	close(f.goOn)
+	<-looks
+	f.stands(1, true, 2)
+	f.look()
+	f.stands(1, true, 2)
+	if f.wrong.Load() {
+		t.Error("a version was closed while it was used")
+	}
+}
+
+func TestOneCallOfAModelAtATime(t *testing.T) {
+	f := looked(t, latest, []int64{2})
+	f.write(1, "hangs")
+	done := make(chan error)
+	go func() { done <- f.registry.Rollback("ctr", 0, "ann") }()
+	<-f.loading
+	f.answers("v2", 2)
+	fails(t, f.registry.Promote("ctr", 0, "bob"), codes.Aborted, "another call changes the versions of ctr")
+	close(f.goOn)
+	f.must(<-done)
+	f.answers("hangs", 1)
+}
+
+func TestAPinSurvivesARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "default.json")
+	kept := func(options *Options) {
+		var err error
+		if options.Store, err = rollout.OpenStore(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := looked(t, latest, []int64{1, 2, 3}, kept)
+	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	again := newFakes(t, latest, kept, func(options *Options) { options.Models[0].BasePath = f.base })
+	again.look()
+	again.stands(2, true, 3)
+	if again.loads.Load() != 1 {
+		t.Errorf("%d loads", again.loads.Load())
+	}
+	f.must(os.Remove(path))
+	f.must(os.Mkdir(path, 0o700)) // nothing can be written there
+	fails(t, f.registry.Promote("ctr", 0, "ann"), codes.Internal, "nothing has changed: control.state_file cannot be written")
+	f.stands(2, true, 3)
+	f.must(os.Remove(path))
+	f.must(f.registry.Promote("ctr", 0, "ann"))
+	elsewhere := looked(t, latest, []int64{7}, kept)
+	elsewhere.stands(7, false)
+	if elsewhere.said("is of another base_path, and does not count") != 1 {
+		t.Error(elsewhere.log.text.String())
+	}
+}
+
+func TestAVersionThatWasRejectedIsNotServedByItselfAfterARestart(t *testing.T) {
+	store, err := rollout.OpenStore("")
+	kept := func(options *Options) { options.Store = store }
+	f := newFakes(t, latest, kept)
+	f.must(err)
+	f.must(store.Keep("ctr", rollout.Held{BasePath: f.base}.Rejecting(4, time.Unix(1000, 0), "scores")))
+	again := newFakes(t, latest, kept, func(options *Options) { options.Models[0].BasePath = f.base })
+	f.write(4, "v4")
+	again.look()
+	if again.registry.Ready() || again.said("each version that it holds was rejected, or is newer than the one that is pinned; found: 4; promote one") != 1 {
+		t.Error(again.log.text.String())
+	}
+	again.must(again.registry.Promote("ctr", 0, "ann"))
+	again.stands(4, false)
+}
+
+func TestAVersionThatIsNamedAnswersWhateverIsPinned(t *testing.T) {
+	f := looked(t, config.Versions{All: true}, []int64{1, 2, 3})
+	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.look()
+	f.stands(1, true, 3)
+	if answer, version, err := f.ask(Spec{Name: "ctr", Version: 3}, "x"); answer != "v3" || version != 3 || err != nil {
+		t.Error(answer, version, err)
+	}
+	f = looked(t, config.Versions{Specific: []int64{2, 3}}, []int64{1, 2, 3})
+	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.look()
+	f.stands(1, true, 3)
+	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.look()
+	f.stands(3, false)
+	f.state(1, StateUnloading, "")
+}
+
+func TestTheStateHasWhatIsKnownOfAVersion(t *testing.T) {
+	f := newFakes(t, latest)
+	f.write(3, "v3")
+	extra := filepath.Join(f.base, "3", "assets.extra")
+	f.must(os.MkdirAll(extra, 0o700))
+	f.must(os.WriteFile(filepath.Join(extra, "afo.json"), []byte(`{"step": 7, "trained_at": 900.5}`), 0o600))
+	f.write(4, "broken")
+	f.look()
+	for range 10 {
+		f.answers("v3", 3)
+	}
+	_, _, err := f.ask(Spec{Name: "ctr", Version: 3}, "bad")
+	fails(t, err, codes.Unknown, "a bad request")
+	f.pass(2 * time.Second)
+	state := f.registry.State()[0]
+	if len(state.Versions) != 2 || state.Versions[0].State != "END" || state.Versions[0].Message != "it is broken" || state.RequestsPerSecond != 5.5 {
+		t.Fatalf("%+v", state)
+	}
+	version := state.Versions[1]
+	if version.Step == nil || *version.Step != 7 || version.NewestGradient == nil || *version.NewestGradient != 900 || *version.LoadedAt != 1000 ||
+		version.Requests != 11 || version.Errors != 1 || version.P50 == nil || version.Layers != nil || version.Core != nil {
+		t.Errorf("%+v", version)
+	}
+}
+
+func TestSomeVersionAnswersHoweverCallsAndLooksFollow(t *testing.T) {
+	f := looked(t, latest, []int64{1, 2, 3})
+	f.registry.Start()
+	stop := make(chan struct{})
+	asked := make(chan error)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				asked <- nil
+				return
+			default:
+			}
+			if _, _, err := f.ask(Spec{Name: "ctr"}, "x"); err != nil {
+				asked <- err
+				return
+			}
+		}
+	}()
+	for number := int64(4); number < 24; number++ {
+		f.write(number, "x")
+		switch number % 3 {
+		case 0:
+			f.must(f.registry.Promote("ctr", 0, "ann"))
+		case 1:
+			f.must(f.registry.Rollback("ctr", 1, "ann"))
+		case 2:
+			f.must(f.registry.Promote("ctr", 2, "ann"))
+		}
+	}
+	close(stop)
+	f.must(<-asked)
+	f.must(f.registry.Close(context.Background()))
+	if f.wrong.Load() || f.closes.Load() != f.loads.Load() {
+		t.Errorf("%v: %d loaded, %d closed", f.wrong.Load(), f.loads.Load(), f.closes.Load())
+	}
+	fails(t, f.registry.Rollback("ctr", 0, "ann"), codes.Unavailable, "stopping")
+	if strings.Contains(f.log.text.String(), "level=ERROR") {
+		t.Error(f.log.text.String())
+	}
+}

@@ -1,0 +1,85 @@
+package rollout
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWhatIsHeldSurvives(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "default.json")
+	store, err := OpenStore(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, other := store.Of("ctr", "/models/ctr")
+	if held.Pinned != 0 || other != "" {
+		t.Error(held, other)
+	}
+	held.Pinned = 3
+	held = held.Rejecting(4, time.Unix(1000, 0), "once").Rejecting(4, time.Unix(2000, 0), "again")
+	if err := store.Keep("ctr", held); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Error(info, err)
+	}
+	if store, err = OpenStore(path); err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := store.Of("ctr", "/models/ctr"); found.Pinned != 3 || fmt.Sprint(found.Rejected) != "[{4 2000 again}]" {
+		t.Error(found)
+	}
+	if found, other := store.Of("ctr", "/elsewhere"); found.Pinned != 0 || found.BasePath != "/elsewhere" || other != "/models/ctr" {
+		t.Error(found, other)
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
+		t.Error(entries)
+	}
+}
+
+func TestAFileThatIsDamagedIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "default.json")
+	for text, says := range map[string]string{
+		"":                                    "EOF",
+		"{":                                   "unexpected EOF",
+		"{}":                                  "no key `models`",
+		`{"models": {}} x`:                    "something follows",
+		`{"models": {"a": {"pin": 1}}}`:       "unknown field",
+		`{"models": {"a": {"pinned": -1}}}`:   "allowed: 0 or more",
+		strings.Repeat(" ", mostStoreBytes+1): "bytes",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenStore(path); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "mend it, or remove it") {
+			t.Errorf("%.40q: %v", text, err)
+		}
+	}
+}
+
+func TestWhatCannotBeWrittenIsNotHeld(t *testing.T) {
+	store, err := OpenStore(filepath.Join(t.TempDir(), "none", "default.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Keep("ctr", Held{Pinned: 3}); err == nil {
+		t.Error("it is written nowhere")
+	}
+	if held, _ := store.Of("ctr", ""); held.Pinned != 0 {
+		t.Error(held)
+	}
+}
+
+func TestRejectionsAreBounded(t *testing.T) {
+	held := Held{}
+	for version := range int64(40) {
+		held = held.Rejecting(version, time.Unix(0, 0), "")
+	}
+	if len(held.Rejected) != mostRejected || !held.Rejects(39) || held.Accepting(39).Rejects(39) || !held.Rejects(38) {
+		t.Error(held)
+	}
+}
