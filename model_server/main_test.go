@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -308,5 +309,103 @@ func TestWhatDoesNotStartSaysWhy(t *testing.T) {
 	}
 	if err := run(nil, []string{"--config", "/nowhere/x"}); err == nil || !strings.Contains(err.Error(), "/nowhere/x") {
 		t.Error(err)
+	}
+}
+
+// controlled has a socket, tokens, and the versions 1 and 2.
+func controlled(t *testing.T, directory string) *started {
+	s := begin(t, func(settings map[string]any) {
+		tokens := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(tokens, []byte("ann 0123456789abcdef-ann admin\nbob 0123456789abcdef-bob\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		settings["name"], settings["tokens_file"] = "ctr", tokens
+		settings["control"] = map[string]any{"socket": filepath.Join(directory, "ctr.sock"), "state_file": filepath.Join(directory, "ctr.json")}
+		settings["models"] = []any{map[string]any{"name": "ctr", "base_path": filepath.Join(directory, "ctr")}}
+	})
+	return s
+}
+
+// calls makes a request with a token, "": none.
+func calls(t *testing.T, client *http.Client, method, url, token, body string) (int, string) {
+	t.Helper()
+	request, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer 0123456789abcdef-"+token)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func TestAnOperatorRollsBackAndTheServerKeepsToIt(t *testing.T) {
+	directory := filepath.Join(t.TempDir(), "servers")
+	for _, number := range []string{"1", "2"} {
+		version := filepath.Join(directory, "ctr", number)
+		if err := errors.Join(os.MkdirAll(version, 0o700), os.WriteFile(filepath.Join(version, "saved_model.pb"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := controlled(t, directory)
+	url := "http://" + s.says(restLine) + "/v1/models"
+	s.says("serving a version.*version=2 ")
+	for _, each := range []struct {
+		method, path, token string
+		status              int
+		says                string
+	}{
+		{"GET", "", "", 401, "no token"},
+		{"GET", "", "bob", 200, `"serving_version":2`},
+		{"POST", "/ctr:rollback", "", 401, "no token"},
+		{"POST", "/ctr:rollback", "bob", 403, "needs a third word"},
+		{"POST", "/ctr:rollback", "ann", 200, `"serving_version":1,"pinned":true`},
+		{"POST", "/ctr:predict", "bob", 400, ""},
+	} {
+		if status, text := calls(t, http.DefaultClient, each.method, url+each.path, each.token, ""); status != each.status || !strings.Contains(text, each.says) {
+			t.Errorf("%s %s: %d %s", each.method, each.path, status, text)
+		}
+	}
+	if second := controlled(t, directory); second.ends() != 1 || !strings.Contains(second.said.String(), "is running already, as process") {
+		t.Error(second.said.String())
+	}
+	s.must(s.process.Process.Kill()) // its socket stays, and is replaced
+	s.ends()
+	s = controlled(t, directory)
+	s.says("a version is pinned; newer ones wait for a promote")
+	s.says("serving a version.*version=1 ")
+	socket := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(directory, "ctr.sock"))
+	}}}
+	if status, text := calls(t, socket, "POST", "http://ctr/v1/models/ctr:promote", "", ""); status != 200 || !strings.Contains(text, `"serving_version":2,"pinned":false`) {
+		t.Error(status, text)
+	}
+	s.must(s.process.Process.Signal(syscall.SIGTERM))
+	if code := s.ends(); code != 0 {
+		t.Errorf("%d: %s", code, s.said.String())
+	}
+	s.must(os.WriteFile(filepath.Join(directory, "ctr.json"), []byte("{"), 0o600))
+	if s = controlled(t, directory); s.ends() != 1 || !strings.Contains(s.said.String(), "is damaged: unexpected EOF; mend it, or remove it") {
+		t.Error(s.said.String())
+	}
+}
+
+func TestWithoutTokensTheNetworkChangesNoVersions(t *testing.T) {
+	s := begin(t, nil)
+	url := "http://" + s.says(restLine) + "/v1/models"
+	if status, text := calls(t, http.DefaultClient, "POST", url+"/ctr:promote", "", ""); status != 403 || !strings.Contains(text, "set tokens_file, with a line `NAME TOKEN admin`") {
+		t.Error(status, text)
+	}
+	if status, text := calls(t, http.DefaultClient, "GET", url, "", ""); status != 200 || !strings.Contains(text, `"name":"default"`) {
+		t.Error(status, text)
 	}
 }

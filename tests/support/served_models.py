@@ -1,7 +1,10 @@
 """A model server of `afo serve` in a process of its own, and TensorFlow Serving's own client of it."""
 
+import http.client
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -23,11 +26,14 @@ class ServedModels:
     """The server, from the moment at which it listens."""
 
     def __init__(self, *arguments: str, log: Path) -> None:
-        """`arguments`: of `afo serve`. `log`: where its messages go."""
-        self.log = log
+        """`arguments`: of `afo serve`. `log`: where its messages go; what it keeps is beside it."""
+        self.log, self.state = log, log.parent / "state"
         words = [sys.executable, "-W", "ignore", "-m", "afo_client", "serve", *arguments]
         with log.open("wb") as messages:
-            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages)
+            self.process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages,
+                env={**os.environ, "AFO_STATE_DIR": str(self.state)},
+            )  # fmt: skip
         found = dict(_ADDRESS.findall(self.said("serving REST on ")))
         self.grpc_address, self.rest_address = found["gRPC"], found["REST"]
 
@@ -66,6 +72,20 @@ class ServedModels:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, json.load(error)
+
+    def control(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Status and JSON of an answer on its socket, which is found by a path that is short enough."""
+        directory = os.open(self.state / "servers", os.O_DIRECTORY)
+        connection = http.client.HTTPConnection("server", timeout=START_S)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        try:
+            connection.sock.connect(f"/proc/self/fd/{directory}/default.sock")
+            connection.request(method, path, None if body is None else json.dumps(body))
+            answer = connection.getresponse()
+            return answer.status, json.load(answer)
+        finally:
+            connection.close()
+            os.close(directory)
 
 
 def predict_request(records: list[bytes], model: str = "ctr", version: int | None = None) -> Any:

@@ -38,11 +38,21 @@ _PORT = click.IntRange(0, 65535)
 @click.option(
     "--config", "file", metavar="FILE", type=click.Path(), help="File of models, versions, ports, limits, TLS, tokens."
 )
+@click.option(
+    "--name",
+    metavar="NAME",
+    help="Of the server, which tells it from others of yours here; left out: FILE's, or `default`.",
+)
 @click.option("--host", metavar="ADDRESS", help=f"Address to listen at; left out: {LOOPBACK}.")
 @click.option("--grpc-port", type=_PORT, help=f"Port of gRPC; left out: {GRPC_PORT}; 0: any free one.")
 @click.option("--rest-port", type=_PORT, help=f"Port of REST; left out: {REST_PORT}; 0: any free one.")
 def command(
-    models: tuple[str, ...], file: str | None, host: str | None, grpc_port: int | None, rest_port: int | None
+    models: tuple[str, ...],
+    file: str | None,
+    name: str | None,
+    host: str | None,
+    grpc_port: int | None,
+    rest_port: int | None,
 ) -> None:
     """Become the server."""
     if file is None:
@@ -57,16 +67,26 @@ def command(
     else:
         config = convert(read_yaml(file), ServingConfig)
     directory = os.path.dirname(os.path.abspath(file)) if file else os.getcwd()
-    model_server.become(_with_cache(config.relative_to(directory)))
+    if name is not None:
+        config = _named(config, name)
+    state = UserState(load_config().state_dir)
+    state.make()
+    config = _with_cache(config.relative_to(directory), state)
+    model_server.become(config, state.folder)
 
 
-def _with_cache(config: ServingConfig) -> ServingConfig:
+def _named(config: ServingConfig, name: str) -> ServingConfig:
+    try:
+        return msgspec.structs.replace(config, name=name)
+    except ValueError as error:
+        raise UsageError(f"--name: {error}") from error
+
+
+def _with_cache(config: ServingConfig, state: UserState) -> ServingConfig:
     """Where models of HDFS are copied to, though nobody said so."""
     if config.cache_directory or not any(model.in_hdfs for model in config.models):
         return config
-    state_dir = load_config().state_dir
-    UserState(state_dir).make()
-    return msgspec.structs.replace(config, cache_directory=str(state_dir.absolute() / "model-cache"))
+    return msgspec.structs.replace(config, cache_directory=str(state.folder.absolute() / "model-cache"))
 
 
 def _models(named: tuple[str, ...]) -> tuple[ModelConfig, ...]:

@@ -8,6 +8,7 @@ import msgspec
 
 from afo.errors import Unsupported
 from afo.serving import processor_library
+from afo.storage.private_files import make_private
 from afo_client.serving.serving_config import ServingConfig
 
 NAME = "afo_model_server"
@@ -16,9 +17,10 @@ _MIB = 1 << 20
 _LOG_LEVEL = ("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
-def become(config: ServingConfig) -> NoReturn:
+def become(config: ServingConfig, state_dir: Path) -> NoReturn:
     """Serve in the place of this process, until a signal ends it. Raises Unsupported where a part is not installed."""
-    program, text = _program(), msgspec.json.encode(arguments(config))
+    program, text = _program(), msgspec.json.encode(arguments(config, state_dir))
+    make_private(servers(state_dir))
     # Read through an open file: nothing is left behind, however the server ends.
     file = os.memfd_create("serving.json", 0)
     os.write(file, text)
@@ -26,10 +28,17 @@ def become(config: ServingConfig) -> NoReturn:
     os.execv(program, [NAME, "--config", f"/proc/self/fd/{file}"])
 
 
-def arguments(config: ServingConfig) -> dict[str, Any]:
+def servers(state_dir: Path) -> Path:
+    """Directory of what is kept of each server, by its name: `NAME.sock`, to steer it by, and `NAME.json`."""
+    return state_dir.absolute() / "servers"
+
+
+def arguments(config: ServingConfig, state_dir: Path) -> dict[str, Any]:
     """What the server reads (model_server/internal/config): times in seconds, sizes in bytes, and its libraries."""
     found: dict[str, Any] = msgspec.to_builtins(_without_absent(config), enc_hook=float)
     found["limits"]["request_size"] = int(config.limits.request_size) * _MIB
+    of = servers(state_dir) / config.name
+    found["control"] = {"socket": f"{of}.sock", "state_file": f"{of}.json"}
     found["processor"] |= {"library": str(processor_library.path()), "tensorflow": str(processor_library.tensorflow())}
     return found
 

@@ -9,25 +9,19 @@ from msgspec import Meta, field
 
 from afo.formats.units import Duration, Memory
 from afo.job.section import PositiveInt, Section
+from afo_client.serving.rollout_config import Canary, Traffic, check_rollout, check_time
 
 LOOPBACK = "127.0.0.1"
 GRPC_PORT, REST_PORT = 8500, 8501
 _HDFS = "hdfs://"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]*):(\d{1,5})")
 #: Of protobuf, whose messages have sizes of 32 bits.
 _MOST_MIB = 2047
-#: A day, as the server has it.
-_MOST_SECONDS = 86400
 _MOST_REQUESTS = 65536
 Threads = Annotated[int, Meta(ge=0, le=1024)]
 Version = Annotated[int, Meta(ge=1, le=2**63 - 1)]
-
-
-def check_time(key: str, seconds: float, least: float) -> None:
-    """Raises ValueError for a time that a server cannot have."""
-    if not least <= seconds <= _MOST_SECONDS:
-        raise ValueError(f"`{key}` is {seconds} s; allowed: {least} s to 1d")
 
 
 class Latest(Section, frozen=True):
@@ -82,6 +76,8 @@ class ModelConfig(Section, frozen=True):
             " what no model has reserved.",
         ),
     ] = 0
+    canary: Canary | None = None
+    traffic: Traffic | None = None
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -93,6 +89,7 @@ class ModelConfig(Section, frozen=True):
         for label in self.version_labels:
             if not _NAME.fullmatch(label):
                 raise ValueError(f"`version_labels` has {label!r}; allowed: letters, digits, `.`, `_` and `-`")
+        check_rollout(self.canary, self.traffic, self.version_labels, self.model_version_policy.latest is not None)
 
     @property
     def in_hdfs(self) -> bool:
@@ -159,6 +156,7 @@ class ServingConfig(Section, frozen=True):
     """The content of `serving.yaml`."""
 
     models: Annotated[tuple[ModelConfig, ...], Meta(min_length=1, max_length=1000)]
+    name: Annotated[str, Meta(description="Of the server, which tells it from others of this user here.")] = "default"
     grpc: Endpoint = Endpoint(address=f"{LOOPBACK}:{GRPC_PORT}")
     rest: Endpoint = Endpoint(address=f"{LOOPBACK}:{REST_PORT}")
     limits: Limits = Limits()
@@ -173,7 +171,10 @@ class ServingConfig(Section, frozen=True):
     tls: Tls | None = None
     tokens_file: Annotated[
         str,
-        Meta(description="File of lines `NAME TOKEN`, mode 0600; requests then need `Authorization: Bearer TOKEN`."),
+        Meta(
+            description="File of lines `NAME TOKEN`, mode 0600; requests then need `Authorization: Bearer TOKEN`. With "
+            "a third word `admin` a token may roll back and promote."
+        ),
     ] = ""
     access_log: Annotated[str, Meta(description="File of one JSON object a request; `-`: standard output.")] = ""
     cache_directory: Annotated[
@@ -182,6 +183,8 @@ class ServingConfig(Section, frozen=True):
     kerberos: Kerberos | None = None
 
     def __post_init__(self) -> None:
+        if not SERVER_NAME.fullmatch(self.name):
+            raise ValueError(f"`name` is {self.name!r}; allowed: letters, digits, `.`, `_` and `-`, 64 at most")
         check_time("file_system_poll_wait", self.file_system_poll_wait, 0.01)
         check_time("shutdown_delay", self.shutdown_delay, 0)
         check_time("drain_timeout", self.drain_timeout, 0)

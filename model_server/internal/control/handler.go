@@ -91,7 +91,9 @@ func Steer(versions Versions) func(w http.ResponseWriter, r *http.Request, who s
 			return
 		}
 		// A version may take long to load: the deadlines are of requests for scores.
-		http.NewResponseController(w).SetWriteDeadline(time.Time{}) //nolint:errcheck // not a connection
+		connection := http.NewResponseController(w)
+		connection.SetReadDeadline(time.Time{})  //nolint:errcheck // not a connection
+		connection.SetWriteDeadline(time.Time{}) //nolint:errcheck
 		if call == "rollback" {
 			err = versions.Rollback(model, version, who)
 		} else {

@@ -94,7 +94,7 @@ func (m *model) serve(loaded *version) {
 	}
 	delete(m.failures, loaded.number)
 	if m.trial != nil && m.trial.version == loaded.number {
-		m.trial = nil // it is another SavedModel, and begins anew
+		m.endTrial("replaced") // by another SavedModel, which begins anew
 	}
 	m.publish(served)
 	m.settle()

@@ -47,8 +47,7 @@ func (m *model) publish(versions []*version) {
 		next.route.HashHeader, next.route.Salt = m.Canary.HashHeader, m.trial.salt
 		next.route.Shares = []rollout.Share{{Version: m.trial.version, Percent: m.Canary.TrafficPercent}}
 	case m.Traffic != nil && m.held.Pinned == 0:
-		next.route.HashHeader = m.Traffic.HashHeader
-		next.route.Shares = m.split(next)
+		m.split(next)
 	}
 	next.mirror = m.mirrorOf(next)
 	m.served.Store(next)
@@ -63,14 +62,18 @@ func (m *model) defaultOf(numbers []int64) int64 {
 	return m.held.Default(numbers, canary)
 }
 
-// split are the shares of labels, in an order that a restart does not change.
-func (m *model) split(of *serving) []rollout.Share {
-	return rollout.SplitOf(slices.Sorted(maps.Keys(m.Traffic.Split)), m.Traffic.Split, func(label string) int64 {
+// split has shares of labels, in an order that a restart does not change. What is asked of the model as such, as its
+// signatures, is of the largest one.
+func (m *model) split(of *serving) {
+	shares, largest := rollout.SplitOf(slices.Sorted(maps.Keys(m.Traffic.Split)), m.Traffic.Split, func(label string) int64 {
 		if number := m.VersionLabels[label]; of.find(number) != nil {
 			return number
 		}
 		return 0
 	})
+	if largest != 0 {
+		of.route.HashHeader, of.route.Shares, of.route.Default = m.Traffic.HashHeader, shares, largest
+	}
 }
 
 // trial is a canary under way.

@@ -85,20 +85,25 @@ func (m *model) rollBack(version int64, by string) error {
 			return err
 		}
 	}
+	var rejected []int64
 	err := m.take(target, func(held rollout.Held) rollout.Held {
 		now, canary := m.answeringNow()
 		for _, from := range []int64{answering, now, canary} {
-			if from > target.number {
+			if from > target.number && !slices.Contains(rejected, from) {
+				rejected = append(rejected, from)
 				held = held.Rejecting(from, m.shared.now(), fmt.Sprintf("rolled back to version %d by %s", target.number, by))
 			}
 		}
 		held.Pinned = target.number
 		return held
 	}, "rolled back to", by)
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	for range rejected {
 		m.shared.events.Rejected(m.Name, rollout.ByCall)
 	}
-	return err
+	return nil
 }
 
 func (m *model) promote(version int64, by string) error {
@@ -146,6 +151,9 @@ func (m *model) take(target candidate, holding func(rollout.Held) rollout.Held, 
 	unused, err := m.apply(target.number, loaded, holding)
 	if unused != nil {
 		unused.model.Close()
+		if m.served.Load().find(target.number) == nil {
+			m.set(target.number, StateEnd, nil)
+		}
 	}
 	if err != nil {
 		return err

@@ -184,7 +184,8 @@ func TestAVersionThatIsNamedAnswersWhateverIsPinned(t *testing.T) {
 	f.must(f.registry.Promote("ctr", 0, "ann"))
 	f.look()
 	f.stands(3, false)
-	f.state(1, StateUnloading, "")
+	f.registry.shared.draining.Wait()
+	f.state(1, StateEnd, "")
 }
 
 func TestTheStateHasWhatIsKnownOfAVersion(t *testing.T) {

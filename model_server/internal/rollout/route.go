@@ -10,7 +10,7 @@ type Route struct {
 	HashHeader string
 	// Salt makes the shares of one route independent of those of others.
 	Salt string
-	// Shares are in percent, and are 100 together at most.
+	// Shares are in percent. The first ones count where they are over 100 together.
 	Shares []Share
 }
 
@@ -56,24 +56,25 @@ func mixed(hash uint64) uint64 {
 }
 
 // SplitOf are the shares of labels, in their order. The share of a label whose version is not there (0) goes to the
-// version of the largest one that is, in its place: who gets another version stays with it. Nil: none is there.
-func SplitOf(labels []string, percents map[string]float64, version func(label string) int64) []Share {
-	var shares []Share
-	instead, most := int64(0), 0.0
+// version of the largest one that is, in its place: who gets another version stays with it. Largest is that version; 0:
+// none is there, and there are no shares.
+func SplitOf(labels []string, percents map[string]float64, version func(label string) int64) (shares []Share, largest int64) {
+	most := 0.0
 	for _, label := range labels {
 		share := Share{version(label), percents[label]}
 		if share.Version != 0 && share.Percent > most {
-			instead, most = share.Version, share.Percent
+			largest, most = share.Version, share.Percent
 		}
 		shares = append(shares, share)
 	}
-	if instead == 0 {
-		return nil
+	if largest == 0 {
+		return nil, 0
 	}
 	for i := range shares {
 		if shares[i].Version == 0 {
-			shares[i].Version = instead
+			shares[i].Version = largest
 		}
 	}
-	return shares
+	shares[len(shares)-1].Percent = 100 // it has the rest, however the sum was rounded
+	return shares, largest
 }

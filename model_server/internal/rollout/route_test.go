@@ -40,12 +40,13 @@ func TestAUserStaysWhenTheShareOfOthersMoves(t *testing.T) {
 	labels, percents := []string{"a", "b", "c"}, map[string]float64{"a": 10, "b": 30, "c": 60}
 	versions := map[string]int64{"a": 1, "b": 2, "c": 3}
 	split := func(missing string) *Route {
-		return &Route{Shares: SplitOf(labels, percents, func(label string) int64 {
+		shares, _ := SplitOf(labels, percents, func(label string) int64 {
 			if label == missing {
 				return 0
 			}
 			return versions[label]
-		})}
+		})
+		return &Route{Shares: shares}
 	}
 	whole := split("")
 	check := func(key string) bool {
@@ -63,8 +64,11 @@ func TestAUserStaysWhenTheShareOfOthersMoves(t *testing.T) {
 	if err := quick.Check(check, nil); err != nil {
 		t.Error(err)
 	}
-	if SplitOf(labels, percents, func(string) int64 { return 0 }) != nil {
+	if shares, largest := SplitOf(labels, percents, func(string) int64 { return 0 }); shares != nil || largest != 0 {
 		t.Error("shares of nothing")
+	}
+	if _, largest := SplitOf(labels, percents, func(label string) int64 { return versions[label] }); largest != 3 {
+		t.Error(largest)
 	}
 }
 

@@ -1,5 +1,6 @@
 """What `afo serve` makes of its command line and its file, before the server takes over."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from afo.errors import NotFound, UsageError
+from afo.errors import NotFound, SpecError, UsageError
 from afo.serving import processor_library
 from afo_client.cli import serve
 from afo_client.serving import model_server
@@ -17,10 +18,11 @@ JOB = "local_1700000000000_1"
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[ServingConfig]:
+def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[ServingConfig]:
     """Configurations of servers that were not started."""
+    monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
     configs: list[ServingConfig] = []
-    monkeypatch.setattr(model_server, "become", configs.append)
+    monkeypatch.setattr(model_server, "become", lambda config, _state: configs.append(config))
     return configs
 
 
@@ -30,7 +32,6 @@ def call(*words: str) -> None:
 
 def job_that_exported(monkeypatch: pytest.MonkeyPatch, place: str, name: str) -> None:
     ref = SimpleNamespace(job_id=JOB)
-    monkeypatch.setattr(serve, "load_config", lambda: None)
     monkeypatch.setattr(serve, "find_job", lambda _config, _named: ref)
     monkeypatch.setattr(serve, "places", lambda _ref: {"model": place})
     monkeypatch.setattr(serve, "submitted_config", lambda *_: SimpleNamespace(job=SimpleNamespace(name=name)))
@@ -95,13 +96,13 @@ def test_the_server_gets_the_file_in_seconds_and_bytes(
         "models:\n- {name: ctr, base_path: ctr, model_version_policy: {specific: {versions: [3, 4]}},\n"
         "   version_labels: {stable: 3}, reserved_concurrency: 2}\n"
         "- {name: cvr, base_path: /models/cvr, model_version_policy: {all: {}}}\n"
-        "limits: {request_size: 2 MiB, request_timeout: 500ms}\nshutdown_delay: 5s\n"
+        "name: ads\nlimits: {request_size: 2 MiB, request_timeout: 500ms}\nshutdown_delay: 5s\n"
         "tls: {certificate: a.pem, key: a.key}\naccess_log: '-'\n"
     )
     call("--config", str(file))
     for name in ("path", "tensorflow"):
         monkeypatch.setattr(processor_library, name, lambda: Path("/there"))
-    found: dict[str, Any] = model_server.arguments(served[0])
+    found: dict[str, Any] = model_server.arguments(served[0], tmp_path / "state")
     assert found["models"] == [
         {"name": "ctr", "base_path": f"{tmp_path}/ctr", "version_labels": {"stable": 3},
          "reserved_concurrency": 2, "model_version_policy": {"specific": {"versions": [3, 4]}}},
@@ -114,3 +115,52 @@ def test_the_server_gets_the_file_in_seconds_and_bytes(
     assert (found["shutdown_delay"], found["drain_timeout"], found["access_log"]) == (5.0, 30.0, "-")
     assert found["tls"] == {"certificate": f"{tmp_path}/a.pem", "key": f"{tmp_path}/a.key", "client_ca": ""}
     assert found["processor"]["library"] == "/there"
+    servers = f"{tmp_path}/state/servers"
+    assert (found["name"], found["control"]) == (
+        "ads", {"socket": f"{servers}/ads.sock", "state_file": f"{servers}/ads.json"},
+    )  # fmt: skip
+
+
+def test_a_rollout_has_defaults_and_its_times_are_seconds(served: list[ServingConfig], tmp_path: Path) -> None:
+    file = tmp_path / "serving.yaml"
+    file.write_text(
+        "models:\n- {name: ctr, base_path: ctr, canary: {duration: 2m, gate: {min_requests: 50}}}\n"
+        "- {name: cvr, base_path: cvr, version_labels: {stable: 3, next: 4},\n"
+        "   traffic: {hash_header: x-user-id, split: {stable: 90, next: 10}, mirror: {label: next, percent: 5}}}\n"
+    )
+    call("--config", str(file), "--name", "ads")
+    [config] = served
+    found = model_server.arguments(config, tmp_path)
+    assert (found["name"], found["models"][0]["canary"]) == ("ads", {
+        "traffic_percent": 5, "duration": 120.0, "hash_header": "",
+        "gate": {"max_error_rate": 0.01, "max_latency_ratio": 1.5, "max_score_psi": 0.2, "min_requests": 50},
+    })  # fmt: skip
+    assert found["models"][1]["traffic"] == {
+        "hash_header": "x-user-id", "split": {"stable": 90, "next": 10}, "mirror": {"label": "next", "percent": 5},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("canary: {traffic_percent: 100}", r"traffic_percent"),
+        ("canary: {duration: 2d}", "`duration` is 2d s; allowed: 0.001 s to 1d"),
+        ("canary: {hash_header: X-User}", "`hash_header` is 'X-User'; allowed: small letters"),
+        ("canary: {}, model_version_policy: {all: {}}", "takes up as `latest` alone"),
+        ("canary: {}, version_labels: {a: 1}, traffic: {split: {a: 100}}", "`canary` and `traffic.split` are both"),
+        ("traffic: {}", "neither `split` nor `mirror`"),
+        ("version_labels: {a: 1, b: 2}, traffic: {split: {a: 90, b: 9}}", "`split` has 99 percent in all"),
+        ("traffic: {mirror: {label: a, percent: 5}}", "`traffic` has 'a', which is no label of `version_labels`"),
+    ],
+)  # fmt: skip
+def test_a_rollout_that_is_wrong_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "serving.yaml"
+    file.write_text(f"models: [{{name: ctr, base_path: ctr, {text}}}]\n")
+    with pytest.raises(SpecError, match=re.escape(words)):
+        call("--config", str(file))
+
+
+def test_a_name_that_is_none_is_refused(served: list[ServingConfig], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--name: `name` is 'a/b'; allowed: letters, digits"):
+        call(f"ctr={tmp_path}", "--name", "a/b")
+    assert served == []

@@ -18,6 +18,7 @@ from afo.serving import Processor
 from incremental_versions import ExportedVersions
 from processor_build import require_model_server
 from served_models import REQUEST_S, ServedModels, predict_request, scores_in
+from training_job import wait_until
 
 pytestmark = pytest.mark.tensorflow
 
@@ -214,6 +215,51 @@ def test_a_model_of_which_nothing_can_be_loaded_is_said_and_waited_for(
         assert server.rest("/v1/models/ctr")[1]["model_version_status"][0]["state"] == "END"
         (tmp_path / "ctr" / "8").symlink_to(first.url)
         server.said("version=8 ")
+
+
+def test_a_canary_is_rejected_by_its_scores_and_an_operator_decides(
+    exported: ExportedVersions, first: Any, tmp_path: Path
+) -> None:
+    """Users stay with their version by gRPC and REST; the versions are changed on the socket."""
+    shifted = exported.export({1: 6.0, 2: 6.0, 3: 6.0})
+    scores = {1: first.scores, 2: shifted.scores}
+    versions = tmp_path / "ctr"
+    versions.mkdir()
+    (versions / "1").symlink_to(first.url)
+    config = tmp_path / "serving.yaml"
+    config.write_text(
+        "models:\n- {name: ctr, base_path: ctr, canary: {traffic_percent: 50, hash_header: x-user-id,\n"
+        "   gate: {min_requests: 25, max_latency_ratio: 1000}}}\n"
+        "grpc: {address: '127.0.0.1:0'}\nrest: {address: '127.0.0.1:0'}\n"
+    )
+    with ServedModels("--config", str(config), log=tmp_path / "log") as server, server.channel() as channel:
+        server.said("version=1 ")
+        (versions / "2").symlink_to(shifted.url)
+        server.said("a canary begins")
+        records, found = [{"b64": base64.b64encode(record).decode()} for record in exported.records], {}
+        for user in map(str, range(20)):
+            response = predict(channel, predict_request(exported.records), metadata=[("x-user-id", user)])
+            found[user] = response.model_spec.version.value
+            np.testing.assert_array_equal(scores_in(response), scores[found[user]])
+            _, answer = server.rest("/v1/models/ctr:predict", {"instances": records}, {"X-User-Id": user})
+            np.testing.assert_array_equal(np.float32(answer["predictions"]), np.float32(scores[found[user]]))
+        assert set(found.values()) == {1, 2}
+
+        def is_rejected() -> bool:
+            predict(channel, predict_request(exported.records))
+            return "a canary is rejected: score PSI " in server.log.read_text()
+
+        wait_until(is_rejected, "a rejection")
+        [model] = server.control("GET", "/v1/models")[1]["models"]
+        assert (model["serving_version"], model["canary"], model["pinned"]) == (1, None, False)
+        assert [each["version"] for each in model["rejected"]] == [2]
+        status, model = server.control("POST", "/v1/models/ctr:promote", {})
+        assert (status, model["serving_version"], model["rejected"]) == (200, 2, [])
+        status, model = server.control("POST", "/v1/models/ctr:rollback", {"version": 1})
+        assert (status, model["serving_version"], model["pinned"]) == (200, 1, True)
+        assert predict(channel, predict_request(exported.records)).model_spec.version.value == 1
+        status, answer = server.control("POST", "/v1/models/ctr:rollback", {})
+        assert (status, "no version that is older than 1" in answer["error"]) == (409, True)
 
 
 @pytest.mark.parametrize(
