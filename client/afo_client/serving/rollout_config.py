@@ -1,4 +1,4 @@
-"""How versions of a model come to answer: canaries, shares of labels, and mirrored requests."""
+"""Rollout of versions: canaries, shares of labels, and mirrored requests."""
 
 import re
 from collections.abc import Mapping

@@ -67,6 +67,18 @@ func TestARollbackLoadsTheVersionBeforeAndPinsIt(t *testing.T) {
 	f.stands(2, true, 3, 5, 4) // 3 was rejected
 }
 
+func TestARollbackToAVersionThatIsLoadedLoadsNothing(t *testing.T) {
+	f := looked(t, config.Versions{Latest: 2}, []int64{1, 2, 3})
+	loads := f.loads.Load()
+	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.stands(2, true, 3)
+	if f.loads.Load() != loads {
+		t.Errorf("%d loads after %d", f.loads.Load(), loads)
+	}
+	f.look()
+	f.stands(2, true, 3)
+}
+
 func TestACallThatFailsChangesNothing(t *testing.T) {
 	f := looked(t, latest, []int64{1, 3})
 	f.write(2, "broken")
