@@ -189,14 +189,14 @@ func (s *server) stop(ctx context.Context) {
 			_ = s.http.Close()
 		}
 	})
-	// A call may load a version for long, and is of no use to a server that ends.
-	stopping.Go(func() { _ = s.control.Close() })
 	stopping.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	if err := s.registry.Close(last); err != nil {
 		s.log.Warn("a model is left as it is: it is being loaded, or computes still", "error", err)
 	}
+	// With it the lock of the state file goes, which nobody writes any more.
+	_ = s.control.Close()
 	if err := s.access.log.Close(last); err != nil {
 		s.log.Warn("the last lines of the access log are not written", "error", err)
 	}

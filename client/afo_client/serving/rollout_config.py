@@ -15,7 +15,6 @@ _MOST_SECONDS = 86400
 _HEADER = re.compile(r"[a-z0-9_-]{1,128}")
 _NO_HEADER = re.compile(r"authorization|.*-bin")
 Percent = Annotated[float, Meta(gt=0, le=100)]
-Bound = Annotated[float, Meta(ge=0, le=1e6)]
 
 
 def check_time(key: str, seconds: float, least: float) -> None:
@@ -36,8 +35,10 @@ class Gate(Section, frozen=True):
     """Bounds that a canary is held to, beside the version that answers the others."""
 
     max_error_rate: Annotated[float, Meta(ge=0, le=1, description="Share of requests that fail by the server.")] = 0.01
-    max_latency_ratio: Annotated[Bound, Meta(description="Of the medians of computing.")] = 1.5
-    max_score_psi: Annotated[Bound, Meta(description="Population stability index of the scores.")] = 0.2
+    max_latency_ratio: Annotated[float, Meta(ge=0, le=1e6, description="Of the medians of computing.")] = 1.5
+    max_score_psi: Annotated[float, Meta(ge=0.001, le=1e6, description="Population stability index of the scores.")] = (
+        0.2
+    )
     min_requests: Annotated[PositiveInt, Meta(description="Answered by both before they are compared.")] = 200
 
 

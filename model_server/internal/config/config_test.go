@@ -121,7 +121,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		{`"/m/ctr"`, `"/m", "canary": {"duration": -1}`, "canary.duration is -1 seconds"},
 		{`"/m/ctr"`, `"/m", "canary": {"hash_header": "X-User"}`, `canary.hash_header is "X-User"`},
 		{`"/m/ctr"`, `"/m", "canary": {"gate": {"min_requests": 0}}`, "canary.gate.min_requests is 0"},
-		{`"/m/ctr"`, `"/m", "canary": {"gate": {"max_score_psi": -1}}`, "canary.gate.max_score_psi is -1"},
+		{`"/m/ctr"`, `"/m", "canary": {"gate": {"max_score_psi": 0}}`, "canary.gate.max_score_psi is 0; allowed: 0.001 or more"},
 		{`"/m/ctr"`, `"/m", "canary": {}, "model_version_policy": {"all": {}}`, "`latest` alone"},
 		{`"/m/ctr"`, `"/m", "version_labels": {"a": 1}, "canary": {}, "traffic": {"split": {"a": 100}}`, "canary and traffic.split are both there"},
 		{`"/m/ctr"`, `"/m", "traffic": {}`, "neither split nor mirror"},

@@ -103,7 +103,7 @@ func (c *Canary) check() error {
 	return errors.Join(
 		checkSeconds("canary.duration", c.DurationSeconds, 0.001), checkHeader("canary.hash_header", c.HashHeader),
 		checkBound("canary.gate.max_error_rate", *c.Gate.MaxErrorRate), checkBound("canary.gate.max_latency_ratio", *c.Gate.MaxLatencyRatio),
-		checkBound("canary.gate.max_score_psi", *c.Gate.MaxScorePSI))
+		checkBound("canary.gate.max_score_psi", *c.Gate.MaxScorePSI), checkPSI(*c.Gate.MaxScorePSI))
 }
 
 const mostCompared = 1 << 30
@@ -114,6 +114,16 @@ func checkBound(key string, value float64) error {
 	}
 	return nil
 }
+
+// checkPSI refuses what no number of scores would be enough for.
+func checkPSI(bound float64) error {
+	if bound < leastPSI {
+		return fmt.Errorf("canary.gate.max_score_psi is %v; allowed: %v or more, as equal versions differ by chance", bound, leastPSI)
+	}
+	return nil
+}
+
+const leastPSI = 0.001
 
 func (t *Traffic) check(labels map[string]int64) error {
 	if t == nil {

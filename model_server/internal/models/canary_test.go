@@ -54,8 +54,9 @@ func trying(t *testing.T, text string) *fakes {
 func TestACanaryTakesItsShareAndThenAll(t *testing.T) {
 	f := trying(t, "scores 0.25")
 	chosen := map[string]int64{}
-	f.users(200, chosen)
-	f.users(200, chosen)
+	for range 4 {
+		f.users(200, chosen)
+	}
 	counts := map[int64]int{}
 	for _, version := range chosen {
 		counts[version]++
@@ -72,7 +73,7 @@ func TestACanaryTakesItsShareAndThenAll(t *testing.T) {
 	}
 	f.model().judge()
 	state := f.registry.State()[0].Canary
-	if state == nil || state.Requests != int64(3*counts[2]) || state.ErrorRate != 0 || state.LatencyRatio == nil || state.ScorePSI == nil {
+	if state == nil || state.Requests != int64(5*counts[2]) || state.ErrorRate != 0 || state.LatencyRatio == nil || state.ScorePSI == nil {
 		t.Fatalf("%+v of %v", state, counts)
 	}
 	f.write(3, "scores 0.25")
@@ -98,7 +99,7 @@ func TestACanaryThatBreaksItsGateIsRejected(t *testing.T) {
 	for text, says := range map[string]string{"fails": "error rate", "refuses": "error rate", "slow": "latency ratio", "scores 0.5": "score PSI"} {
 		f := trying(t, text)
 		f.model().judge()
-		f.users(100, map[string]int64{})
+		f.users(400, map[string]int64{})
 		f.model().judge()
 		state := f.registry.State()[0]
 		if state.Canary != nil || *state.ServingVersion != 1 || len(state.Rejected) != 1 || state.Rejected[0].Version != 2 ||

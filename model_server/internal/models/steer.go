@@ -75,18 +75,16 @@ func (m *model) rollBack(version int64, by string) error {
 	if version > answering {
 		return status.Errorf(codes.InvalidArgument, "version %d of %s is newer than %d, which answers; promote takes a newer one", version, m.Name, answering)
 	}
-	var target candidate
-	switch {
-	case version == 0 && canary != 0, version == answering:
-		target = m.find(answering).candidate
-	default:
-		var err error
-		if target, err = m.older(answering, version); err != nil {
-			return err
-		}
+	find := m.older
+	if version == 0 && canary != 0 || version == answering {
+		find = func(answering, _ int64) (candidate, error) { return m.loadedNow(answering) }
+	}
+	target, err := find(answering, version)
+	if err != nil {
+		return err
 	}
 	var rejected []int64
-	err := m.take(target, func(held rollout.Held) rollout.Held {
+	err = m.take(target, func(held rollout.Held) rollout.Held {
 		now, canary := m.answeringNow()
 		for _, from := range []int64{answering, now, canary} {
 			if from > target.number && !slices.Contains(rejected, from) {
@@ -186,7 +184,7 @@ func (m *model) apply(number int64, loaded *version, holding func(rollout.Held) 
 	defer m.deciding.Unlock()
 	there := m.served.Load().find(number)
 	if there == nil && loaded == nil {
-		return nil, status.Errorf(codes.Aborted, "version %d of %s was unloaded meanwhile; call again", number, m.Name)
+		return nil, m.changed(number)
 	}
 	held := holding(m.held.Accepting(number))
 	if m.Canary != nil {
@@ -273,6 +271,18 @@ func (m *model) available() ([]candidate, error) {
 	}
 	slices.SortFunc(found, newestFirst)
 	return found, nil
+}
+
+// loadedNow is a version that answered a moment ago.
+func (m *model) loadedNow(version int64) (candidate, error) {
+	if there := m.served.Load().find(version); there != nil {
+		return there.candidate, nil
+	}
+	return candidate{}, m.changed(version)
+}
+
+func (m *model) changed(version int64) error {
+	return status.Errorf(codes.Aborted, "version %d of %s was unloaded meanwhile; call again", version, m.Name)
 }
 
 func (m *model) mayPick(version int64) bool {

@@ -74,13 +74,25 @@ func (g Gate) Read(trial *Trial) Reading {
 	if ratio, ok := latencyRatio(canary, stable, g.MinRequests); ok {
 		reading.LatencyRatio = &ratio
 	}
-	if min(canary.scored.Load(), stable.scored.Load()) >= g.MinRequests {
+	if g.tells(canary, stable) {
 		if index, ok := PSI(&stable.scores, &canary.scores); ok {
 			reading.ScorePSI = &index
 		}
 	}
 	return reading
 }
+
+// tells says whether there are scores enough: two samples of the same scores have an index of about (quantiles-1)(1/n+1/m)
+// by chance, which is to be a small part of the bound.
+func (g Gate) tells(canary, stable *Sample) bool {
+	here, there := canary.scored.Load(), stable.scored.Load()
+	if min(here, there, canary.requests.Load(), stable.requests.Load()) < max(g.MinRequests, 1) {
+		return false
+	}
+	return (quantiles-1)*(1/float64(here)+1/float64(there)) <= mostChance*g.MaxScorePSI
+}
+
+const mostChance = 0.25
 
 // errorRate is the share of requests that failed, and of those that the canary refuses more often than the stable version
 // does: one that takes other inputs refuses what clients send, and that is not their fault. Of the difference only what is
@@ -151,7 +163,7 @@ func (g Gate) Judge(reading Reading) Verdict {
 	case reading.LatencyRatio == nil:
 		return Verdict{Waits: fmt.Sprintf("latencies are compared once both versions have answered %d requests (gate.min_requests)", g.MinRequests)}
 	case reading.ScorePSI == nil:
-		return Verdict{Waits: fmt.Sprintf("scores are compared once both versions have given %d (gate.min_requests): floats, in the first output", g.MinRequests)}
+		return Verdict{Waits: "scores are compared once both versions have given so many that chance is less than a quarter of gate.max_score_psi; they are floats, in an output"}
 	}
 	return Verdict{}
 }

@@ -24,15 +24,16 @@ func TestAGateHoldsAndBreaks(t *testing.T) {
 		broken Cause
 		says   string
 	}{
-		"alike":     {func(s *Sample) { s.did(100, Answered, 10*time.Millisecond, 0.25) }, "", ""},
+		"alike":     {func(s *Sample) { s.did(250, Answered, 10*time.Millisecond, 0.25) }, "", ""},
+		"by chance": {func(s *Sample) { s.did(100, Answered, 10*time.Millisecond, 0.5) }, "", "scores are compared once"},
 		"too few":   {func(s *Sample) { s.did(99, Failed, time.Hour, 0) }, "", "99 requests of gate.min_requests 100"},
 		"one fails": {func(s *Sample) { s.did(99, Answered, 10*time.Millisecond, 0.25); s.did(1, Failed, 0, 0) }, "", "latencies are compared once"},
 		"two fail": {func(s *Sample) { s.did(98, Answered, 10*time.Millisecond, 0.25); s.did(2, Failed, 0, 0) },
 			ByErrors, "error rate 0.02 exceeds gate.max_error_rate 0.01"},
-		"as many refused": {func(s *Sample) { s.did(100, Answered, 10*time.Millisecond, 0.25); s.did(11, Refused, 0, 0) }, "", ""},
+		"as many refused": {func(s *Sample) { s.did(250, Answered, 10*time.Millisecond, 0.25); s.did(28, Refused, 0, 0) }, "", ""},
 		"other inputs":    {func(s *Sample) { s.did(200, Refused, 0, 0) }, ByErrors, "error rate"},
 		"slow":            {func(s *Sample) { s.did(100, Answered, 16*time.Millisecond, 0.25) }, ByLatency, "exceeds gate.max_latency_ratio 1.5"},
-		"other scores":    {func(s *Sample) { s.did(100, Answered, 10*time.Millisecond, 0.5) }, ByScores, "exceeds gate.max_score_psi 0.2"},
+		"other scores":    {func(s *Sample) { s.did(250, Answered, 10*time.Millisecond, 0.5) }, ByScores, "exceeds gate.max_score_psi 0.2"},
 		"no scores": {func(s *Sample) {
 			for range 100 {
 				s.Add(Answered, 10*time.Millisecond)
