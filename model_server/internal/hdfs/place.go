@@ -52,6 +52,12 @@ func clientOptions(cluster string, kerberos *Keytab) (colinmarc.ClientOptions, e
 	}
 	options := colinmarc.ClientOptionsFromConf(conf)
 	options.Addresses = addresses
+	if options.DataTransferProtection == colinmarc.DataTransferProtectionIntegrity {
+		// Its reader loses bytes where a message spans two of SASL's; that of AES does not.
+		return options, fmt.Errorf("dfs.data.transfer.protection of %s is integrity, which cannot be read here; set authentication, or privacy"+
+			" with AES/CTR/NoPadding for dfs.encrypt.data.transfer.cipher.suites, in a configuration of this server's own, as far as the"+
+			" DataNodes allow it", from)
+	}
 	if options.KerberosClient != nil {
 		options.KerberosClient, err = login(kerberos)
 	} else {

@@ -103,3 +103,17 @@ func TestTheCachesOfPathsAreApart(t *testing.T) {
 		names[name] = true
 	}
 }
+
+func TestAProtectionThatCannotBeReadIsRefused(t *testing.T) {
+	directory := t.TempDir()
+	t.Setenv("HADOOP_CONF_DIR", directory)
+	for value, refused := range map[string]bool{"integrity": true, "authentication,integrity": true, "privacy": false, "authentication": false} {
+		text := "<configuration><property><name>dfs.data.transfer.protection</name><value>" + value + "</value></property></configuration>"
+		if err := os.WriteFile(filepath.Join(directory, "hdfs-site.xml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := clientOptions("nn", nil); (err != nil && strings.Contains(err.Error(), "cannot be read here")) != refused {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+}
