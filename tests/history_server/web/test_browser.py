@@ -16,7 +16,7 @@ from job_writer import DONE, FAILED, RUNNING, JobWriter, task_id
 from real_browser import NARROW, WIDE, Watched, chromium
 
 ADDRESSES = (
-    "/", "/?q=nothing", "/nodes", "/fleet?since=2025-01-01&by=tag:team", f"/jobs/{DONE}", f"/jobs/{FAILED}",
+    "/", "/?q=nothing", "/nodes", "/serving", "/fleet?since=2025-01-01&by=tag:team", f"/jobs/{DONE}", f"/jobs/{FAILED}",
     f"/jobs/{RUNNING}", f"/jobs/{DONE}/data", f"/jobs/{DONE}/features",
     f"/jobs/{DONE}/settings", f"/jobs/{DONE}/events", f"/compare?job={DONE}&job={RUNNING}",
     f"/jobs/{FAILED}/logs/worker_0/0/stderr", f"/jobs/{FAILED}/logs/worker_0/0/stderr/search?errors=1",
