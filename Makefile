@@ -12,7 +12,7 @@ SIDE_BY_SIDE := -n 2 --dist loadfile --max-worker-restart 0
 DAY := $(shell expr $$(date +%s) / 86400)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo model-server test test-slice test-all lint typecheck format bench fuzz sim test-faults test-pairs test-versions soak kills equivalence compare-faults reports structure wheel clean
+.PHONY: help install demo model-server test test-slice test-all lint typecheck format bench fuzz sim test-faults test-pairs test-versions soak soak-serving kills equivalence compare-faults reports structure wheel clean
 
 help: ## Say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -99,6 +99,9 @@ sim: $(INSTALLED) ## 100,000 random schedules of faults against the AM, then mut
 soak: $(INSTALLED) ## A kill every 45 s in jobs on real YARN: goodput, recovery; takes an hour
 	.ci/system-packages python hadoop
 	$(BIN)/python -m pytest -m soak --override-ini timeout=7200
+
+soak-serving: $(MODEL_SERVER) ## A job that trains and exports, a server and load on it for an hour, with faults of each
+	PYTHONPATH=benchmarks $(BIN)/python -m serving_soak
 
 kills: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN, and of who saves tables; takes about two hours
 	.ci/system-packages python hadoop
