@@ -50,13 +50,29 @@ class OfflineTask(Struct, frozen=True, kw_only=True):
 
 #: Name of the file with the `OfflineResult`.
 RESULT = "result.json"
+#: Name of the file with the exit code of a process that a template forked.
+ENDED = "ended"
 
 
 def write_task(task: OfflineTask, python: str = sys.executable) -> list[str]:
     """Put a task into its directory; returns the program that carries it out, bound to the life of this process."""
+    return _program(python, "afo.train.offline", str(put_task(task)))
+
+
+def put_task(task: OfflineTask) -> Path:
+    """Put a task into its directory; returns its file, for a template."""
     file = Path(task.work_dir, "task.json")
     json_file.write_private(file, task)
-    return lifetime.command([python, "-X", "faulthandler", "-P", "-m", "afo.train.offline", str(file)])
+    return file
+
+
+def template_program() -> list[str]:
+    """The program that forks a process for each task whose file it is told, bound to the life of this process."""
+    return _program(sys.executable, "afo.train.offline.template")
+
+
+def _program(python: str, module: str, *arguments: str) -> list[str]:
+    return lifetime.command([python, "-X", "faulthandler", "-P", "-m", module, *arguments])
 
 
 class ScoredFile(Struct, frozen=True):

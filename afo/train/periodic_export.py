@@ -4,44 +4,24 @@ Training goes on meanwhile: the process has a lower priority, goes through files
 time. One that fails is a warning, and the next one is tried at its time.
 """
 
-import os
-import shutil
-import subprocess
 import time
-from pathlib import Path
-from typing import NamedTuple
-
-import psutil
 
 from afo import storage
 from afo.checkpoint.manifest import Found, find_manifests, read_evaluation, read_manifest
-from afo.errors import AfoError, DataError, NotFound
-from afo.formats import decoding
+from afo.errors import AfoError, NotFound
 from afo.job.export import Export
 from afo.job_dir.lineage import Evaluation
 from afo.logs.task_log import LOG, one_line
 from afo.protocol.export_gate import add_drops, check, falls, refusals
-from afo.protocol.offline_task import RESULT, OfflineResult, OfflineTask, write_task
+from afo.protocol.offline_task import OfflineResult, OfflineTask
 from afo.rpc import messages as m
+from afo.train.export_process import ExportProcess
 from afo.train.setup import Setup
 
 #: Seconds between two looks for a checkpoint that passes the gate, where none does at the time of an export.
 _LOOK_S = 1.0
 #: An export that takes longer is ended.
 _MOST_S = 3600.0
-_NICENESS = 10
-#: Seconds in which a process that was asked to end has to.
-_END_S = 10.0
-_LOG_TAIL = 2000
-
-
-class _Running(NamedTuple):
-    """An export under way."""
-
-    manifest: Found
-    process: "subprocess.Popen[bytes]"
-    directory: Path
-    began: float
 
 
 class PeriodicExport:
@@ -50,7 +30,9 @@ class PeriodicExport:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._every = setup.job.export.every
-        self._running: _Running | None = None
+        self._process = ExportProcess(setup.work_dir / "periodic-export", self._every or 0.0)
+        #: The checkpoint whose export is under way.
+        self._running: Found | None = None
         self._exported_step = -1
         #: Whether a checkpoint may be there that was not looked at; an earlier process may have written some.
         self._is_new = True
@@ -61,7 +43,7 @@ class PeriodicExport:
     @property
     def protected(self) -> tuple[str, ...]:
         """Manifests that an export under way reads."""
-        return (self._running.manifest.url,) if self._running else ()
+        return (self._running.url,) if self._running else ()
 
     def note_checkpoint(self) -> None:
         """There is a newer one."""
@@ -73,7 +55,7 @@ class PeriodicExport:
             return
         now = time.monotonic()
         if self._running is not None:
-            self._look_after(self._running, now)
+            self._look_after(self._running)
         elif now >= self._next and (self._is_new or self._setup.job.export.require):
             # Evaluations come from elsewhere: with a gate each look may find one.
             self._next, self._is_new = now + _LOOK_S, False
@@ -83,16 +65,8 @@ class PeriodicExport:
 
     def close(self) -> None:
         """End an export under way: the last one, of the final checkpoint, is another's."""
-        if self._running is None:
-            return
-        running, self._running = self._running, None
-        running.process.terminate()
-        try:
-            running.process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            running.process.kill()
-            running.process.wait()
-        shutil.rmtree(running.directory, ignore_errors=True)
+        self._process.close()
+        self._running = None
 
     def _choose(self) -> Found | None:
         """The newest checkpoint that may be exported and is newer than the last one that was."""
@@ -126,15 +100,8 @@ class PeriodicExport:
         return not reasons
 
     def _begin(self, found: Found) -> None:
-        directory = self._setup.work_dir / "periodic-export"
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True, mode=0o700)
-        program = write_task(self._task(found, str(directory)))
-        environment = {**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
-        with (directory / "stderr").open("wb") as words:
-            process = subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment)
-        psutil.Process(process.pid).nice(_NICENESS)
-        self._running = _Running(found, process, directory, time.monotonic())
+        self._process.begin(self._task(found, str(self._process.work_dir)))
+        self._running = found
 
     def _task(self, found: Found, work_dir: str) -> OfflineTask:
         setup, wanted = self._setup, self._setup.job.export
@@ -144,25 +111,25 @@ class PeriodicExport:
             keep=wanted.keep, user_features=wanted.user_features, memory=0, work_dir=work_dir,
         )  # fmt: skip
 
-    def _look_after(self, running: _Running, now: float) -> None:
-        if running.process.poll() is None:
-            if now - running.began > _MOST_S:
+    def _look_after(self, found: Found) -> None:
+        try:
+            result = self._process.result()
+            if result is not None:
+                self._running = None
+                self._report(found, result)
+            elif self._process.seconds > _MOST_S:
                 LOG.warning("an export that takes over %d s is ended", _MOST_S)
                 self.close()
                 self._is_new = True
-            return
-        self._running = None
-        try:
-            self._report(running, _result(running))
         except AfoError as error:
-            step = f"{running.manifest.step:,}"
+            self._running = None
+            step = f"{found.step:,}"
             LOG.warning("the checkpoint of step %s could not be exported: %s", step, one_line(str(error)))
             self._is_new = True
-        shutil.rmtree(running.directory, ignore_errors=True)
 
-    def _report(self, running: _Running, result: OfflineResult) -> None:
+    def _report(self, found: Found, result: OfflineResult) -> None:
         assert result.version is not None, "it was told to write one"
-        found, seconds = running.manifest, time.monotonic() - running.began
+        seconds = self._process.seconds
         self._exported_step = found.step
         LOG.info("exported version %d of step %s to %s in %.1f s", result.version, f"{found.step:,}",
                  storage.join(self._setup.task.export_url, str(result.version)), seconds)  # fmt: skip
@@ -177,15 +144,3 @@ class PeriodicExport:
 def versions_between(wanted: Export) -> int:
     """One in how many versions is whole."""
     return wanted.full_every if wanted.deltas else 1
-
-
-def _result(running: _Running) -> OfflineResult:
-    """Raises DataError for a process that ended otherwise, and the error that it met."""
-    try:
-        result = decoding.read(str(running.directory / RESULT), OfflineResult)
-    except NotFound as error:
-        said = (running.directory / "stderr").read_text(errors="replace")[-_LOG_TAIL:]
-        raise DataError(f"its process ended with {running.process.returncode}; it said: {said}") from error
-    if result.error is not None:
-        raise DataError(": ".join(result.error))
-    return result

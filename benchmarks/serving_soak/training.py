@@ -31,7 +31,7 @@ class EndlessTraining:
     def _job(self, base_path: Path) -> dict[str, object]:
         return {
             "name": "ctr",
-            "roles": {"ps": {"memory": "1 GiB"}, "worker": {"memory": "2560 MiB"}},
+            "roles": {"ps": {"memory": "1 GiB"}, "worker": {"memory": "3 GiB"}},
             "data": {
                 "schema": str(self._data / "schema.yaml"), "train": [f"{self._data}/train/*.tfrecord"],
                 "label": "click", "sample_id": "sample_id", "batch_size": _BATCH, "epochs": 1_000_000,

@@ -156,6 +156,40 @@ def test_an_export_that_fails_is_said_and_the_next_one_is_tried(
     exporting.exporter.close()
     exporting.versions.base_path.unlink()
     assert exporting.reports_after(1)[0].step == 10
+    exporting.exporter.close()
+
+
+@pytest.mark.usefixtures("no_process_is_left")
+def test_all_exports_are_of_one_process_and_of_another_once_it_was_killed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exporting = Exporting(tmp_path, EVERY)
+
+    def exporter() -> psutil.Process:
+        [process] = filter(is_exporting, psutil.Process().children())
+        return process
+
+    def is_at_work(process: psutil.Process) -> bool:
+        exporting.exporter.look()
+        return bool(process.children())
+
+    exporting.checkpoint(1.0)
+    exporting.reports_after(1)
+    first = exporter()
+    exporting.checkpoint(2.0)
+    exporting.reports_after(2)
+    assert exporter() == first
+    exporting.checkpoint(3.0)
+    exporting.exporter._next = 0.0
+    wait_until(lambda: is_at_work(first), "an export under way")
+    [forked] = first.children()
+    first.kill()
+    with caplog.at_level("WARNING", logger="afo"):
+        assert exporting.reports_after(3)[2].step == 30
+    assert "could not be exported: its process ended with -9" in caplog.text
+    assert exporter() != first
+    assert not forked.is_running()
+    exporting.exporter.close()
 
 
 @pytest.mark.parametrize(
