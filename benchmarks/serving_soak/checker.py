@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import grpc
@@ -83,22 +84,27 @@ class Checker:
 
     def verified(self, expected: dict[int, Expected]) -> Verified:
         """All answers, each against what its version answers."""
-        right, unknown = 0, 0
-        wrong: list[str] = []
-        unloadable: list[str] = []
-        for version, seen in self._scores.items():
-            for scores, times in seen.items():
-                known = expected.get(version)
-                if known is None:
-                    unknown += times
-                elif known.error:
-                    unloadable.append(f"{times} answers of {version}: {known.error}")
-                else:
-                    got = np.frombuffer(scores, np.float32)
-                    is_right = len(got) == len(known.scores) and bool(np.abs(got - known.scores).max() <= TOLERANCE)
-                    right += times * is_right
-                    wrong += [] if is_right else [f"{times} answers of {version}: {got} and not {known.scores}"]
-        return Verified(right, wrong, unloadable, unknown)
+        return verify(self._scores, expected)
+
+
+def verify(answered: Mapping[int, Counter[bytes]], expected: Mapping[int, Expected]) -> Verified:
+    """Scores by version, and how often they came, against those that TensorFlow gives."""
+    right, unknown = 0, 0
+    wrong: list[str] = []
+    unloadable: list[str] = []
+    for version, scores, times in ((v, s, t) for v, seen in answered.items() for s, t in seen.items()):
+        known = expected.get(version)
+        if known is None:
+            unknown += times
+        elif known.error:
+            unloadable.append(f"{times} answers of {version}: {known.error}")
+        else:
+            got = np.frombuffer(scores, np.float32)
+            if len(got) == len(known.scores) and np.abs(got - known.scores).max() <= TOLERANCE:
+                right += times
+            else:
+                wrong.append(f"{times} answers of {version}: {got} and not {known.scores}")
+    return Verified(right, wrong, unloadable, unknown)
 
 
 def predict_request(records: list[bytes]) -> Any:
