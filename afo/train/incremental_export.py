@@ -25,8 +25,8 @@ from afo.train.export import describe, save_model, upload
 from afo.train.setup import JobParts
 from afo.trainable.served import export_versions
 from afo.trainable.served.export_versions import Version
-from afo.trainable.served.native_table import file_name
-from afo.trainable.served.rows_file import HEADER_BYTES, ChangedRows, Parent, read_id
+from afo.trainable.served.native_table import SUFFIX, file_name
+from afo.trainable.served.rows_file import HEADER_BYTES, ChangedRows, Parent, check_table, read_id
 
 #: Directory of a SavedModel's files beside its graph.
 _ASSETS = "assets"
@@ -118,9 +118,17 @@ def _parent(
         return None, f"one in {full_every} is, and so is one whose checkpoint stands on that of no version there"
     try:
         _parent_table(parent, 0)
+        _check_tables(parent)
     except (NotFound, DataError) as error:
         return None, str(error)
     return parent, ""
+
+
+def _check_tables(version: Version) -> None:
+    """Nothing that stands on a version that servers refuse is served. Raises NotFound, or DataError."""
+    for entry in storage.list_dir(storage.join(version.url, _ASSETS)):
+        if storage.name(entry.url).endswith(SUFFIX):
+            check_table(entry.url, entry.size)
 
 
 def _parent_table(parent: Version, place: int) -> Parent:

@@ -8,7 +8,7 @@ A version with changes needs the one that it names, and that one's; `remove_old`
 import re
 import secrets
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from afo import storage
@@ -76,7 +76,8 @@ def hidden_name(number: int) -> str:
 def choose_parent(versions: Sequence[Version], bases: Collection[str], full_every: int) -> Version | None:
     """Whose changes the next version holds; None: it is whole.
 
-    `bases`: directories of the checkpoints that the next one's stands on. The versions since the last whole one are
+    `bases`: directories of the checkpoints that the next one's stands on. A version some of whose parents is gone is
+    no parent: nothing on it can be loaded. The versions since the last whole one are
     numbered from it on, 0, 1, …; the n-th has the changes since n & (n - 1), or where that one cannot be taken since
     the next one to it. So n versions lie on no more than log2(n) others as a rule, and a row that changes once is
     written log2(full_every) / 2 times on average.
@@ -86,9 +87,21 @@ def choose_parent(versions: Sequence[Version], bases: Collection[str], full_ever
     if not 0 < number < full_every:
         return None
     wanted = number & (number - 1)
-    usable = [version for version in sequence if version.exported.directory in bases]
+    by_number = {version.number: version for version in versions}
+    usable = [each for each in sequence if each.exported.directory in bases and not _lacks_parent(each, by_number)]
     before = [version for version in usable if version.exported.deltas <= wanted]
     return before[-1] if before else usable[0] if usable else None
+
+
+def _lacks_parent(version: Version, by_number: Mapping[int, Version]) -> bool:
+    """Whether one that it stands on is gone."""
+    passed = {version.number}
+    while (parent := version.exported.parent) is not None:
+        if parent not in by_number or parent in passed:
+            return True
+        passed.add(parent)
+        version = by_number[parent]
+    return False
 
 
 def remove_old(base_path: str, keep: int) -> list[int]:

@@ -12,13 +12,15 @@ from afo.ops import library
 from afo.storage.local import translate_errors
 from afo.trainable.served.rows_file import ChangedRows, write_rows
 
+#: Of the names of tables' files.
+SUFFIX = ".rows"
 #: Of all tables of this process: a name of its own for each.
 _numbers = itertools.count()
 
 
 def file_name(place: int) -> str:
     """Of a model's table by its place among them, in the directory of its assets."""
-    return f"table-{place}.rows"
+    return f"table-{place}{SUFFIX}"
 
 
 class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped

@@ -9,6 +9,7 @@ import google_crc32c
 import numpy as np
 import tensorflow as tf
 
+from afo import storage
 from afo.embedding.merged_rows import Changes, MergedRows
 from afo.embedding.saved_tables import RowSource
 from afo.errors import DataError
@@ -21,6 +22,9 @@ HEADER_BYTES = 4096
 _MAGIC = b"AFOROWS2"
 #: Of the checksums that make a table's id (`ServedLayout::id`).
 _SUMS_AT, _HEADER_SUM_AT = 52, 4092
+_SUM, _BLOCK_BYTES = struct.Struct("<I"), 4096
+#: Of a larger file a server answers before it has read it (kCopiedAtOnce of mapped_tables.cc).
+_CHECKED_BYTES = 4 << 20
 
 
 class Parent(NamedTuple):
@@ -46,8 +50,29 @@ def read_id(header: bytes, name: str) -> int:
     """The id of a table, by the first HEADER_BYTES of its file. Raises DataError for another file."""
     if len(header) < HEADER_BYTES or not header.startswith(_MAGIC):
         raise DataError(f"{name} is no table whose changes can be written: it does not begin with {_MAGIC.decode()}")
-    [sums], [own] = struct.unpack_from("<I", header, _SUMS_AT), struct.unpack_from("<I", header, _HEADER_SUM_AT)
+    [sums], [own] = _SUM.unpack_from(header, _SUMS_AT), _SUM.unpack_from(header, _HEADER_SUM_AT)
     return int(own) << 32 | int(sums)
+
+
+def check_table(url: str, size: int) -> None:
+    """As a server does before it answers: the header, and all of a file that is not large. Raises NotFound, or
+    DataError for a file that is damaged, or of another form.
+    """
+    blocks, rest = divmod(size - HEADER_BYTES, _BLOCK_BYTES + _SUM.size)
+    with storage.open_input(url) as file:
+        header = file.read(HEADER_BYTES)
+        content = file.read() if size <= _CHECKED_BYTES else None
+    read_id(header, url)
+    [of_sums], [own] = _SUM.unpack_from(header, _SUMS_AT), _SUM.unpack_from(header, _HEADER_SUM_AT)
+    is_right = rest == 0 and own == google_crc32c.value(header[:_HEADER_SUM_AT])
+    if is_right and content is not None:
+        sums = content[blocks * _BLOCK_BYTES :]
+        found = [
+            google_crc32c.value(content[at : at + _BLOCK_BYTES]) for at in range(0, blocks * _BLOCK_BYTES, _BLOCK_BYTES)
+        ]
+        is_right = of_sums == google_crc32c.value(sums) and found == [each for [each] in _SUM.iter_unpack(sums)]
+    if not is_right:
+        raise DataError(f"{url} is damaged; remove its version")
 
 
 def write_rows(

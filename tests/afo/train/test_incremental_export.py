@@ -67,6 +67,23 @@ def test_a_version_without_its_parent_or_on_another_one_is_not_served(trained: E
     Processor(changes.url).close()
 
 
+def test_no_version_stands_on_one_that_cannot_be_loaded(trained: ExportedVersions) -> None:
+    for value in (1.0, 2.0):
+        trained.write(trained.chain.save({1: value, 2: value}))
+    damaged = trained.write(trained.chain.save({1: 3.0}))
+    table = Path(damaged.url, "assets", "table-1.rows")
+    content = bytearray(table.read_bytes())
+    content[4100] ^= 1  # of a row
+    table.write_bytes(content)
+    manifest = trained.chain.save({1: 5.0})
+    after = trained.write(manifest)
+    assert after.exported.parent is None
+    with Processor(after.url) as served:
+        scores = trained.scores_of_checkpoint(manifest)
+        np.testing.assert_allclose(answers(trained, served), scores, rtol=0, atol=1e-6)
+    assert trained.write(trained.chain.save({1: 6.0})).exported.parent == after.number
+
+
 def test_where_the_checkpoint_goes_back_to_no_version_the_next_one_is_whole(trained: ExportedVersions) -> None:
     assert trained.write(trained.chain.save({1: 1.0})).exported.parent is None
     # As after the loss of a parameter server.

@@ -51,6 +51,21 @@ def test_versions_lie_on_few_others_and_on_one_that_the_checkpoint_goes_back_to(
         assert sum(each.exported.parent is None for each in there) == -(-100 // full_every)
 
 
+def test_what_stands_on_a_version_that_is_gone_is_no_parent() -> None:
+    there = [version(1, None, 0), version(2, 1, 1), version(3, 1, 2), version(4, 3, 3), version(5, 4, 4)]
+    bases = {f"d{number}" for number in range(1, 6)}
+
+    def parent_of(*numbers: int) -> int | None:
+        chosen = choose_parent([each for each in there if each.number in numbers], bases, 16)
+        return chosen and chosen.number
+
+    assert parent_of(1, 2, 3, 4, 5) == 5
+    assert parent_of(1, 2, 4, 5) == 2
+    assert parent_of(1, 2, 3, 5) == 3
+    assert parent_of(1, 4, 5) == 1
+    assert choose_parent([version(1, None, 0), version(2, 3, 1), version(3, 2, 2)], bases, 16) == version(1, None, 0)
+
+
 def test_numbers_rise_whatever_the_clock_says() -> None:
     assert next_number([]) > 1_700_000_000
     assert next_number([version(2**40, None, 0)]) == 2**40 + 1
