@@ -47,6 +47,7 @@ class IndexedTable : public ServedRows {
   [[nodiscard]] std::string Answer(std::vector<AskedKey>* asked, float absent, float* weights) const;
   const ServedHeader& header() const override { return layout_.header; }
   std::size_t bytes() const override { return populated_.load(std::memory_order_relaxed) + sums_.size() * 4; }
+  std::vector<ServedPart> parts() const override { return {{this, layout_.size()}}; }
   // Whether no block is left to check.
   bool is_whole() const { return is_whole_.load(std::memory_order_acquire); }
 

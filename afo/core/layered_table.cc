@@ -29,4 +29,10 @@ std::size_t LayeredTable::bytes() const {
   return bytes;
 }
 
+std::vector<ServedPart> LayeredTable::parts() const {
+  std::vector<ServedPart> parts;
+  for (const auto& layer : layers_) parts.push_back(layer->parts().front());
+  return parts;
+}
+
 }  // namespace afo

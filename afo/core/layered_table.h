@@ -23,6 +23,7 @@ class LayeredTable : public ServedRows {
   [[nodiscard]] std::string Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const override;
   const ServedHeader& header() const override { return layers_.front()->header(); }
   std::size_t bytes() const override;
+  std::vector<ServedPart> parts() const override;
 
  private:
   const std::vector<std::shared_ptr<const IndexedTable>> layers_;

@@ -32,6 +32,7 @@ class ServedFile : public ServedRows {
   [[nodiscard]] std::string Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const override;
   const ServedHeader& header() const override { return header_; }
   std::size_t bytes() const override { return firsts_.size() * sizeof(std::int64_t); }
+  std::vector<ServedPart> parts() const override { return {{this, rows_at_ + header_.count * stride_}}; }
 
  private:
   // How many rows are in piece `piece`.

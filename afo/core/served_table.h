@@ -5,14 +5,15 @@
 //   header := "AFOROWS1" | type 4 B | dim 4 B | count 8 B | absent float32 | CRC-32C of the 28 B before, 4 B
 //   row    := key int64 | int8: scale float32 | weights[dim]
 //
-// Numbers are little-endian, nothing is padded, keys rise. A weight of int8 is code * scale; one of bfloat16 is the upper
-// half of a float32. A key that is not there has `absent` in all places.
+// Numbers are little-endian, nothing is padded, keys rise. A weight of int8 is code * scale; one of bfloat16 is the
+// upper half of a float32. A key that is not there has `absent` in all places.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "afo/core/index.h"
 #include "afo/core/memory.h"
@@ -50,7 +51,13 @@ void DecodeRow(const ServedHeader& header, const std::uint8_t* row, float* weigh
 // Asks for the memory of a row.
 void FetchRow(const std::uint8_t* row, std::size_t bytes);
 
-// The rows of one file, wherever they are. Thread-safe.
+// A file of a table, as it is open in this process: tables that share it have the same `identity`.
+struct ServedPart {
+  const void* identity;
+  std::uint64_t bytes;
+};
+
+// The rows of one file, or of one with changes and those that it stands on, wherever they are. Thread-safe.
 class ServedRows {
  public:
   virtual ~ServedRows() = default;
@@ -59,6 +66,8 @@ class ServedRows {
   virtual const ServedHeader& header() const = 0;
   // Of memory.
   virtual std::size_t bytes() const = 0;
+  // Its files, the newest changes first.
+  virtual std::vector<ServedPart> parts() const = 0;
 };
 
 // All rows in memory. Thread-safe once `Build` has found nothing wrong.
@@ -78,6 +87,9 @@ class ServedTable : public ServedRows {
   [[nodiscard]] std::string Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const override;
   const ServedHeader& header() const override { return header_; }
   std::size_t bytes() const override { return pages_.populated() + index_.bytes(); }
+  std::vector<ServedPart> parts() const override {
+    return {{this, kServedHeaderBytes + row_bytes() + kServedTrailerBytes}};
+  }
   // Of `Index::Find`.
   std::int64_t key(std::uint32_t row) const {
     std::int64_t key;

@@ -45,6 +45,8 @@ absl::Status ServedModel::Load() {
   options.config.set_intra_op_parallelism_threads(config_.intra_op_parallelism_threads);
   // Of those that run operations side by side. The others, within an operation, TensorFlow has once a process.
   options.config.set_use_per_session_threads(true);
+  // Or it would take no further nodes once it has run, with which its tables are asked.
+  options.config.mutable_experimental()->set_disable_optimize_for_static_graph(true);
   // TensorFlow loads a model without them as one that has none, as while it is copied.
   if (absl::Status status = tensorflow::Env::Default()->FileExists(
           tensorflow::io::JoinPath(config_.savedmodel_dir, "variables", "variables.index"));
@@ -53,6 +55,9 @@ absl::Status ServedModel::Load() {
   }
   absl::Status status = tensorflow::LoadSavedModel(options, {}, config_.savedmodel_dir, {kServe}, &bundle_);
   if (!status.ok()) return status;
+  auto tables = ServedTables::Find(bundle_.session.get(), bundle_.meta_graph_def.graph_def());
+  if (!tables.ok()) return tables.status();
+  tables_ = *std::move(tables);
   const auto& definitions = bundle_.GetSignatures();
   if (!definitions.contains(config_.signature_name)) {
     return absl::InvalidArgumentError(

@@ -10,6 +10,7 @@
 #include "afo/serving/processor_config.h"
 #include "afo/serving/served_fills.h"
 #include "afo/serving/served_signature.h"
+#include "afo/serving/served_tables.h"
 #include "tensorflow/cc/saved_model/loader.h"
 
 namespace afo {
@@ -31,6 +32,8 @@ class ServedModel {
   const Signatures& signatures() const { return signatures_; }
   // Of the inputs of signature `predict`.
   const ServedFills& fills() const { return fills_; }
+  // Null where it has no native ones.
+  const ServedTables* tables() const { return tables_.get(); }
   // Of a name, "": the one of the configuration. InvalidArgument where it is not served.
   absl::StatusOr<const ServedSignature*> Find(std::string_view name) const;
 
@@ -42,7 +45,9 @@ class ServedModel {
   const ProcessorConfig config_;
   tensorflow::SavedModelBundle bundle_;
   ServedFills fills_;
-  Signatures signatures_;  // behind the session that they use
+  // Behind the session that they use.
+  std::unique_ptr<ServedTables> tables_;
+  Signatures signatures_;
 };
 
 }  // namespace afo

@@ -32,8 +32,13 @@ std::string DescribeServedModel(const ServedModel& model) {
                                 {"outputs", DescribeParameters(signature->outputs())}};
   }
   const Json exported = ReadExportedFile(model.config().savedmodel_dir);
-  for (const char* key : {"step", "labels", "rows", "tables"}) {
-    if (exported.is_object() && exported.contains(key)) info[key] = exported[key];
+  for (const char* key : {"step", "labels", "rows", "tables", "trained_at"}) {
+    if (exported.is_object() && exported.contains(key) && !exported[key].is_null()) info[key] = exported[key];
+  }
+  if (const ServedTables* tables = model.tables(); tables != nullptr) {
+    info["layers"] = tables->layers();
+    info["table_bytes"] = tables->bytes();
+    info["shared_table_bytes"] = tables->shared_bytes();
   }
   return info.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

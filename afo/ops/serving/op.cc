@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "afo/core/served_table.h"
@@ -61,6 +62,19 @@ REGISTER_OP("AfoLookupServed")
       ShapeHandle shape;
       TF_RETURN_IF_ERROR(c->Concatenate(c->input(1), c->Vector(dim), &shape));
       c->set_output(0, shape);
+      return absl::OkStatus();
+    });
+
+// The files of a table, the newest changes first: what tells files that are open in this process apart, and the bytes
+// of each.
+REGISTER_OP("AfoServedTableParts")
+    .Input("table: resource")
+    .Output("identities: int64")
+    .Output("bytes: int64")
+    .SetIsStateful()
+    .SetShapeFn([](InferenceContext* c) {
+      c->set_output(0, c->Vector(c->UnknownDim()));
+      c->set_output(1, c->Vector(c->UnknownDim()));
       return absl::OkStatus();
     });
 
@@ -134,6 +148,34 @@ class LoadServedTableOp : public OpKernel {
   ServedTableOptions options_;
 };
 
+// The table of a kernel's input, which was loaded.
+absl::StatusOr<Rows> LoadedRows(OpKernelContext* context, int input) {
+  tensorflow::core::RefCountPtr<Served> served;
+  TF_RETURN_IF_ERROR(tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, input), &served));
+  Rows table = served->Get();
+  if (table == nullptr) return absl::FailedPreconditionError("the table of the model was not loaded");
+  return table;
+}
+
+class ServedTablePartsOp : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+
+  void Compute(OpKernelContext* context) override {
+    OP_REQUIRES_VALUE(const Rows table, context, LoadedRows(context, 0));
+    const std::vector<ServedPart> parts = table->parts();
+    const tensorflow::TensorShape shape({static_cast<std::int64_t>(parts.size())});
+    Tensor *identities = nullptr, *bytes = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, shape, &identities));
+    OP_REQUIRES_OK(context, context->allocate_output(1, shape, &bytes));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto place = static_cast<std::int64_t>(i);
+      identities->vec<std::int64_t>()(place) = reinterpret_cast<std::intptr_t>(parts[i].identity);
+      bytes->vec<std::int64_t>()(place) = static_cast<std::int64_t>(parts[i].bytes);
+    }
+  }
+};
+
 class LookupServedOp : public OpKernel {
  public:
   explicit LookupServedOp(OpKernelConstruction* context) : OpKernel(context) {
@@ -141,10 +183,7 @@ class LookupServedOp : public OpKernel {
   }
 
   void Compute(OpKernelContext* context) override {
-    tensorflow::core::RefCountPtr<Served> served;
-    OP_REQUIRES_OK(context, tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &served));
-    const Rows table = served->Get();
-    OP_REQUIRES(context, table != nullptr, absl::FailedPreconditionError("the table of the model was not loaded"));
+    OP_REQUIRES_VALUE(const Rows table, context, LoadedRows(context, 0));
     OP_REQUIRES(context, table->header().dim == dim_,
                 absl::DataLossError(absl::StrCat("the table has rows of ", table->header().dim,
                                                  " weights, and the model wants ", dim_)));
@@ -224,6 +263,7 @@ class SealServedTableOp : public OpKernel {
 
 REGISTER_KERNEL_BUILDER(Name("AfoServedTable").Device(tensorflow::DEVICE_CPU), tensorflow::ResourceHandleOp<Served>);
 REGISTER_KERNEL_BUILDER(Name("AfoLoadServedTable").Device(tensorflow::DEVICE_CPU), LoadServedTableOp);
+REGISTER_KERNEL_BUILDER(Name("AfoServedTableParts").Device(tensorflow::DEVICE_CPU), ServedTablePartsOp);
 REGISTER_KERNEL_BUILDER(Name("AfoLookupServed").Device(tensorflow::DEVICE_CPU), LookupServedOp);
 REGISTER_KERNEL_BUILDER(Name("AfoSealServedTable").Device(tensorflow::DEVICE_CPU), SealServedTableOp);
 

@@ -59,6 +59,8 @@ def test_records_are_answered_as_tensorflow_does_to_the_bit(exported: Exported, 
     found = served.info()
     assert found.pop("model_path") == str(exported.directory)
     signatures = found.pop("signatures")
+    files = sum(path.stat().st_size for path in exported.directory.rglob("*.rows"))
+    assert (found.pop("layers"), found.pop("table_bytes"), found.pop("shared_table_bytes")) == (1, files, 0)
     assert found == {
         "signature_name": "serving_default", "labels": ["label"], "rows": "float32", "step": 7, "tables": "native",
     }  # fmt: skip

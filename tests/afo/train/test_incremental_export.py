@@ -41,6 +41,12 @@ def test_each_version_answers_as_its_checkpoint_and_old_ones_go(trained: Exporte
     assert [version.exported.trained_at for version in written[:2]] == [1e9 + 10, 1e9 + 20]
     # The newest two, and what the first of them needs.
     assert sorted(int(path.name) for path in trained.base_path.iterdir()) == [numbers[0], *numbers[2:]]
+    found = [served.info() for served in opened]
+    assert [each["layers"] for each in found] == [1, 2, 2, 3, 1]
+    assert [found[number]["trained_at"] for number in (0, 2)] == [1e9 + 10, 1e9 + 30]
+    own = [each["table_bytes"] for each in found]
+    # The third one's changes are under the fourth as well, the second one's under none.
+    assert [each["shared_table_bytes"] for each in found] == [own[0], own[0], own[2], own[2], 0]
     for served, scores in zip(opened, expected, strict=True):
         np.testing.assert_allclose(answers(trained, served), scores, rtol=0, atol=1e-6)
         served.close()
