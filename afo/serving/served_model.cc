@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "afo/serving/frozen_weights.h"
 #include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/path.h"
 #include "tensorflow/core/public/session_options.h"
@@ -45,7 +46,10 @@ absl::Status ServedModel::Load() {
   options.config.set_intra_op_parallelism_threads(config_.intra_op_parallelism_threads);
   // Of those that run operations side by side. The others, within an operation, TensorFlow has once a process.
   options.config.set_use_per_session_threads(true);
-  // Or it would take no further nodes once it has run, with which its tables are asked.
+  // A matrix product fused with its bias costs small requests more than the two (benchmarks/bench_processor.py), and
+  // differs in the last bit.
+  options.config.mutable_graph_options()->mutable_rewrite_options()->set_remapping(tensorflow::RewriterConfig::OFF);
+  // Or the session would take no further nodes once it has run: those of FreezeWeights and ServedTables.
   options.config.mutable_experimental()->set_disable_optimize_for_static_graph(true);
   // TensorFlow loads a model without them as one that has none, as while it is copied.
   if (absl::Status status = tensorflow::Env::Default()->FileExists(
@@ -58,13 +62,16 @@ absl::Status ServedModel::Load() {
   auto tables = ServedTables::Find(bundle_.session.get(), bundle_.meta_graph_def.graph_def());
   if (!tables.ok()) return tables.status();
   tables_ = *std::move(tables);
-  const auto& definitions = bundle_.GetSignatures();
+  const auto frozen = FreezeWeights(bundle_.session.get(), bundle_.meta_graph_def);
+  if (!frozen.ok()) return frozen.status();
+  const auto& definitions = *frozen;
   if (!definitions.contains(config_.signature_name)) {
     return absl::InvalidArgumentError(
         absl::StrCat("it has no signature ", config_.signature_name, "; it has ", NamesOf(definitions)));
   }
   for (const auto& [name, definition] : definitions) {
-    auto signature = ServedSignature::Prepare(bundle_.session.get(), name, definition, config_.enable_inline_execute);
+    auto signature = ServedSignature::Prepare(bundle_.session.get(), name, definition,
+                                              config_.enable_inline_execute);
     if (signature.ok()) {
       if (status = (*signature)->Probe(); !status.ok()) return status;
       signatures_.emplace(name, *std::move(signature));

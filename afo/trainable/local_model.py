@@ -138,9 +138,8 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
         """[B, values of all features, dim]."""
         if not names:
             return tf.zeros([size, 0, dim])
-        return tf.concat(
-            [self.tables[name].lookup(feature_keys) for name, feature_keys in zip(names, keys, strict=True)], axis=1
-        )
+        tables = [self.tables[name] for name in names]
+        return type(tables[0]).lookup_all(tables, keys)
 
 
 def _for_one_user(

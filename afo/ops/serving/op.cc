@@ -7,15 +7,13 @@
 
 #include <cerrno>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "afo/core/served_table.h"
 #include "afo/core/served_writer.h"
-#include "afo/ops/resource.h"
+#include "afo/ops/serving/served_resource.h"
 #include "afo/ops/serving/served_table_reader.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -28,7 +26,6 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
-using tensorflow::shape_inference::ShapeHandle;
 
 REGISTER_OP("AfoServedTable")
     .Attr("container: string = ''")
@@ -48,22 +45,6 @@ REGISTER_OP("AfoLoadServedTable")
     .Attr("stays_mapped: bool = false")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs);
-
-// keys: of any shape, repeated ones too. dim: of the table.
-REGISTER_OP("AfoLookupServed")
-    .Input("table: resource")
-    .Input("keys: int64")
-    .Attr("dim: int >= 1")
-    .Output("weights: float")
-    .SetIsStateful()
-    .SetShapeFn([](InferenceContext* c) {
-      std::int64_t dim;
-      TF_RETURN_IF_ERROR(c->GetAttr("dim", &dim));
-      ShapeHandle shape;
-      TF_RETURN_IF_ERROR(c->Concatenate(c->input(1), c->Vector(dim), &shape));
-      c->set_output(0, shape);
-      return absl::OkStatus();
-    });
 
 // The files of a table, the newest changes first: what tells files that are open in this process apart, and the bytes
 // of each.
@@ -96,33 +77,6 @@ REGISTER_OP("AfoSealServedTable")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::ScalarShape);
 
-// What a key costs, which says how many a thread looks up at least.
-constexpr std::int64_t kCostOfAKey = 100;
-
-using Rows = std::shared_ptr<const ServedRows>;
-
-// Thread-safe: who looks up keeps the table that was there when it began.
-class Served : public tensorflow::ResourceBase {
- public:
-  std::string DebugString() const override { return "a table of a served model"; }
-  std::int64_t MemoryUsed() const override {
-    const auto table = Get();
-    return table == nullptr ? 0 : static_cast<std::int64_t>(table->bytes());
-  }
-  Rows Get() const {
-    std::lock_guard lock(mutex_);
-    return table_;
-  }
-  void Set(Rows table) {
-    std::lock_guard lock(mutex_);
-    table_.swap(table);
-  }
-
- private:
-  mutable std::mutex mutex_;
-  Rows table_;
-};
-
 class LoadServedTableOp : public OpKernel {
  public:
   explicit LoadServedTableOp(OpKernelConstruction* context) : OpKernel(context) {
@@ -148,15 +102,6 @@ class LoadServedTableOp : public OpKernel {
   ServedTableOptions options_;
 };
 
-// The table of a kernel's input, which was loaded.
-absl::StatusOr<Rows> LoadedRows(OpKernelContext* context, int input) {
-  tensorflow::core::RefCountPtr<Served> served;
-  TF_RETURN_IF_ERROR(tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, input), &served));
-  Rows table = served->Get();
-  if (table == nullptr) return absl::FailedPreconditionError("the table of the model was not loaded");
-  return table;
-}
-
 class ServedTablePartsOp : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -174,38 +119,6 @@ class ServedTablePartsOp : public OpKernel {
       bytes->vec<std::int64_t>()(place) = static_cast<std::int64_t>(parts[i].bytes);
     }
   }
-};
-
-class LookupServedOp : public OpKernel {
- public:
-  explicit LookupServedOp(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("dim", &dim_));
-  }
-
-  void Compute(OpKernelContext* context) override {
-    OP_REQUIRES_VALUE(const Rows table, context, LoadedRows(context, 0));
-    OP_REQUIRES(context, table->header().dim == dim_,
-                absl::DataLossError(absl::StrCat("the table has rows of ", table->header().dim,
-                                                 " weights, and the model wants ", dim_)));
-    const Tensor& keys = context->input(1);
-    tensorflow::TensorShape shape = keys.shape();
-    OP_REQUIRES_OK(context, shape.AddDimWithStatus(dim_));
-    Tensor* weights = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, shape, &weights));
-    const std::int64_t* from = keys.flat<std::int64_t>().data();
-    float* to = weights->flat<float>().data();
-    std::mutex mutex;
-    std::string wrong;
-    ThreadsOf(context)(keys.NumElements(), kCostOfAKey, [&](std::int64_t first, std::int64_t last) {
-      std::string found = table->Lookup(from + first, last - first, to + first * dim_);
-      std::lock_guard lock(mutex);
-      if (!found.empty()) wrong = std::move(found);
-    });
-    OP_REQUIRES(context, wrong.empty(), absl::DataLossError(absl::StrCat("a table of the model is lost: ", wrong)));
-  }
-
- private:
-  std::int64_t dim_;
 };
 
 class SealServedTableOp : public OpKernel {
@@ -264,7 +177,6 @@ class SealServedTableOp : public OpKernel {
 REGISTER_KERNEL_BUILDER(Name("AfoServedTable").Device(tensorflow::DEVICE_CPU), tensorflow::ResourceHandleOp<Served>);
 REGISTER_KERNEL_BUILDER(Name("AfoLoadServedTable").Device(tensorflow::DEVICE_CPU), LoadServedTableOp);
 REGISTER_KERNEL_BUILDER(Name("AfoServedTableParts").Device(tensorflow::DEVICE_CPU), ServedTablePartsOp);
-REGISTER_KERNEL_BUILDER(Name("AfoLookupServed").Device(tensorflow::DEVICE_CPU), LookupServedOp);
 REGISTER_KERNEL_BUILDER(Name("AfoSealServedTable").Device(tensorflow::DEVICE_CPU), SealServedTableOp);
 
 }  // namespace

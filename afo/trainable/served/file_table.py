@@ -2,7 +2,8 @@
 
 import itertools
 import tempfile
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import tensorflow as tf
 
@@ -46,6 +47,11 @@ class FileTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     def lookup(self, keys: Any) -> Any:
         """int64 [...] → float32 [..., dim]."""
         return library.load().afo_lookup_served(self._handle, keys, dim=self._dim)
+
+    @classmethod
+    def lookup_all(cls, tables: Sequence[Self], keys: Sequence[Any]) -> Any:
+        """Of tables of one width, int64 [B, values] of each → float32 [B, values of all, dim]."""
+        return tf.concat([table.lookup(own) for table, own in zip(tables, keys, strict=True)], axis=1)
 
     def _open(self, path: str, where: str) -> None:
         try:

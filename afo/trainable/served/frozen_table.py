@@ -1,6 +1,7 @@
 """A hash table that is only read, in operations that every TensorFlow has: for evaluation and for a served model."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
@@ -44,6 +45,11 @@ class FrozenTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
         # Row 0 is of absent keys; the key at i has row i + 1.
         places = tf.where(tf.gather(self.keys, nearest) == flat, nearest + 1, 0)
         return self.weights.lookup(tf.reshape(places, tf.shape(keys)))
+
+    @classmethod
+    def lookup_all(cls, tables: Sequence[Self], keys: Sequence[Any]) -> Any:
+        """Of tables of one width, int64 [B, values] of each → float32 [B, values of all, dim]."""
+        return tf.concat([table.lookup(own) for table, own in zip(tables, keys, strict=True)], axis=1)
 
 
 def _with_absent(rows: Rows, absent: float) -> tuple[Any, Any]:

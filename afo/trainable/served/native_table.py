@@ -1,8 +1,9 @@
 """A hash table of a SavedModel that afo's operations look up: read from the model's assets when it is loaded."""
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import tensorflow as tf
 
@@ -59,6 +60,12 @@ class NativeTable(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     def lookup(self, keys: Any) -> Any:
         """int64 [...] → float32 [..., dim]."""
         return library.load().afo_lookup_served(self.resource.resource_handle, keys, dim=self._dim)
+
+    @classmethod
+    def lookup_all(cls, tables: Sequence[Self], keys: Sequence[Any]) -> Any:
+        """Of tables of one width, int64 [B, values] of each → float32 [B, values of all, dim], in one operation."""
+        handles = [table.resource.resource_handle for table in tables]
+        return library.load().afo_lookup_served_tables(handles, list(keys), dim=tables[0]._dim)
 
     def _write(self, rows: RowSource | ChangedRows) -> None:
         # Another file: the one before may be mapped.

@@ -1,5 +1,6 @@
 """Form of a checkpoint's tables in a model of one process."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +19,10 @@ class HashTable(Protocol):
 
     def lookup(self, keys: Any) -> Any:
         """int64 [...] → float32 [..., dim]."""
+
+    @classmethod
+    def lookup_all(cls, tables: Sequence[Any], keys: Sequence[Any]) -> Any:
+        """Of tables of one width and class, int64 [B, values] of each → float32 [B, values of all, dim]."""
 
 
 class TableForm(NamedTuple):

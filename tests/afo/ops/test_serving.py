@@ -122,6 +122,24 @@ def test_what_a_graph_may_not_ask(ops: Any, tmp_path: Path) -> None:
     assert ops.afo_lookup_served(handle, tf.zeros([0, 4], tf.int64), dim=2).shape == (0, 4, 2)
 
 
+@pytest.mark.parametrize("samples", [0, 1, 700])
+def test_tables_side_by_side_answer_as_each_by_itself(ops: Any, tmp_path: Path, samples: int) -> None:
+    random, widths = np.random.default_rng(samples), (1, 0, 3)
+    tables = [NativeTable(some(40, 5, seed), 0.5, "float32", tmp_path) for seed in range(len(widths))]
+    known = [some(40, 5, seed).keys for seed in range(len(widths))]
+    keys = [random.choice(np.append(own, 4), (samples, width)) for own, width in zip(known, widths, strict=True)]
+    alone = [table.lookup(own) for table, own in zip(tables, keys, strict=True)]
+    np.testing.assert_array_equal(NativeTable.lookup_all(tables, keys), np.concatenate(alone, axis=1))
+
+
+def test_keys_of_tables_side_by_side_are_of_the_same_samples(ops: Any, tmp_path: Path) -> None:
+    tables = [NativeTable(some(3, 2, seed), 0.0, "float32", tmp_path) for seed in range(2)]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="n for all alike"):
+        NativeTable.lookup_all(tables, [[[1]], [[1], [2]]])
+    with pytest.raises(tf.errors.DataLossError, match="rows of 2 weights, and the model wants 3"):
+        ops.afo_lookup_served_tables([tables[0].resource.resource_handle], [[[1]]], dim=3)
+
+
 def cut_or_changed(content: bytes, places: range) -> Any:
     for place in places:
         yield content[:place]
