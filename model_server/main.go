@@ -43,6 +43,9 @@ func run(log *slog.Logger, arguments []string) error {
 		IntraOpThreads:      settings.Processor.IntraOpThreads,
 		InterOpThreads:      settings.Processor.InterOpThreads,
 		EnableInlineExecute: settings.Processor.EnableInlineExecute,
+		SessionNum:          settings.Processor.SessionNum,
+		SessionPolicy:       settings.Processor.SessionPolicy,
+		CPUSets:             settings.Processor.CPUSets,
 	})
 	if err != nil {
 		return err

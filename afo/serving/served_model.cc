@@ -38,6 +38,9 @@ absl::StatusOr<std::unique_ptr<ServedModel>> ServedModel::Load(const ProcessorCo
 }
 
 absl::Status ServedModel::Load() {
+  auto threads = SessionGroup::Create(config_);
+  if (!threads.ok()) return threads.status();
+  threads_ = *std::move(threads);
   if (!tensorflow::MaybeSavedModelDirectory(config_.savedmodel_dir)) {
     return absl::NotFoundError("there is no SavedModel (saved_model.pb)");
   }
@@ -70,7 +73,7 @@ absl::Status ServedModel::Load() {
         absl::StrCat("it has no signature ", config_.signature_name, "; it has ", NamesOf(definitions)));
   }
   for (const auto& [name, definition] : definitions) {
-    auto signature = ServedSignature::Prepare(bundle_.session.get(), name, definition,
+    auto signature = ServedSignature::Prepare(bundle_.session.get(), threads_.get(), name, definition,
                                               config_.enable_inline_execute);
     if (signature.ok()) {
       if (status = (*signature)->Probe(); !status.ok()) return status;

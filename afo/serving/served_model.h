@@ -11,6 +11,7 @@
 #include "afo/serving/served_fills.h"
 #include "afo/serving/served_signature.h"
 #include "afo/serving/served_tables.h"
+#include "afo/serving/session_group.h"
 #include "tensorflow/cc/saved_model/loader.h"
 
 namespace afo {
@@ -47,6 +48,7 @@ class ServedModel {
   ServedFills fills_;
   // Behind the session that they use.
   std::unique_ptr<ServedTables> tables_;
+  std::unique_ptr<SessionGroup> threads_;
   Signatures signatures_;
 };
 

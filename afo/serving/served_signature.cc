@@ -77,10 +77,10 @@ absl::StatusOr<Tensor> Nothing(const ServedSignature::Parameter& parameter) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServedSignature>> ServedSignature::Prepare(tensorflow::Session* session,
-                                                                          std::string name,
+                                                                          SessionGroup* threads, std::string name,
                                                                           const tensorflow::SignatureDef& definition,
                                                                           bool inline_execute) {
-  std::unique_ptr<ServedSignature> signature(new ServedSignature(session, std::move(name)));
+  std::unique_ptr<ServedSignature> signature(new ServedSignature(session, threads, std::move(name)));
   tensorflow::CallableOptions callable;
   if (inline_execute) callable.mutable_run_options()->set_inter_op_thread_pool(kOfTheCaller);
   absl::Status status = signature->Read(definition, &callable);
@@ -169,9 +169,15 @@ absl::StatusOr<std::vector<Tensor>> ServedSignature::Predict(const std::vector<R
   }
   if (inputs.size() > inputs_.size()) return CheckNames(inputs);
   std::vector<Tensor> outputs;
-  tensorflow::RunMetadata metadata;
-  if (absl::Status status = session_->RunCallable(callable_, feeds, &outputs, &metadata); !status.ok()) return status;
+  if (absl::Status status = Run(feeds, &outputs); !status.ok()) return status;
   return outputs;
+}
+
+absl::Status ServedSignature::Run(const std::vector<Tensor>& feeds, std::vector<Tensor>* outputs) const {
+  return threads_->Run([&](const tensorflow::thread::ThreadPoolOptions& threads) {
+    tensorflow::RunMetadata metadata;
+    return session_->RunCallable(callable_, feeds, outputs, &metadata, threads);
+  });
 }
 
 absl::Status ServedSignature::Probe() const {
@@ -181,8 +187,7 @@ absl::Status ServedSignature::Probe() const {
     if (!nothing.ok()) return nothing.status();
     feeds.push_back(*std::move(nothing));
   }
-  tensorflow::RunMetadata metadata;
-  const absl::Status status = session_->RunCallable(callable_, feeds, &outputs, &metadata);
+  const absl::Status status = Run(feeds, &outputs);
   return absl::IsInvalidArgument(status) || absl::IsUnimplemented(status) ? absl::OkStatus() : status;
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "afo/core/predict_request.h"
+#include "afo/serving/session_group.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "tensorflow/core/public/session.h"
@@ -23,9 +24,10 @@ class ServedSignature {
     tensorflow::PartialTensorShape shape;
   };
 
-  // Prepares what is served of `definition`. `session` outlives it. Unimplemented where requests or answers cannot have
-  // its tensors. inline_execute: operations run on the thread that asks.
-  static absl::StatusOr<std::unique_ptr<ServedSignature>> Prepare(tensorflow::Session* session, std::string name,
+  // Prepares what is served of `definition`. `session` and `threads` outlive it. Unimplemented where requests or
+  // answers cannot have its tensors. inline_execute: operations run on the thread that asks.
+  static absl::StatusOr<std::unique_ptr<ServedSignature>> Prepare(tensorflow::Session* session, SessionGroup* threads,
+                                                                  std::string name,
                                                                   const tensorflow::SignatureDef& definition,
                                                                   bool inline_execute);
   ~ServedSignature();
@@ -48,12 +50,16 @@ class ServedSignature {
   absl::Status Probe() const;
 
  private:
-  ServedSignature(tensorflow::Session* session, std::string name) : session_(session), name_(std::move(name)) {}
+  ServedSignature(tensorflow::Session* session, SessionGroup* threads, std::string name)
+      : session_(session), threads_(threads), name_(std::move(name)) {}
   absl::Status Read(const tensorflow::SignatureDef& definition, tensorflow::CallableOptions* callable);
   absl::StatusOr<const RequestTensor*> Find(const std::vector<RequestTensor>& inputs, const Parameter& wanted) const;
   absl::Status CheckNames(const std::vector<RequestTensor>& inputs) const;
 
+  absl::Status Run(const std::vector<tensorflow::Tensor>& feeds, std::vector<tensorflow::Tensor>* outputs) const;
+
   tensorflow::Session* const session_;
+  SessionGroup* const threads_;
   const std::string name_;
   std::string method_;
   std::vector<Parameter> inputs_, outputs_;

@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, field
@@ -128,11 +128,16 @@ class Limits(Section, frozen=True):
 
 
 class ProcessorOptions(Section, frozen=True):
-    """Threads of TensorFlow; keys of the processor's `model_config`."""
+    """Threads that compute; keys of the processor's `model_config`."""
 
     intra_op_parallelism_threads: Threads = 0
     inter_op_parallelism_threads: Threads = 0
     enable_inline_execute: bool = True
+    session_num: Annotated[int, Meta(ge=1, le=64, description="Groups of threads that take requests in turn.")] = 1
+    select_session_policy: Literal["RR", "MOD"] = "RR"
+    cpusets: Annotated[
+        str, Meta(description="Processors of each group, `0-3;4-7`, or `auto`: divided among them; empty: any.")
+    ] = ""
 
 
 class Tls(Section, frozen=True):

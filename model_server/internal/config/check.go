@@ -15,6 +15,7 @@ const (
 	mostRequestBytes = math.MaxInt32
 	mostAtOnce       = 1 << 16
 	mostThreads      = 4096
+	mostSessions     = 64
 	mostSeconds      = 86400
 	mostNameBytes    = 256
 )
@@ -96,7 +97,8 @@ func (p Processor) check() error {
 	return errors.Join(
 		checkPath("processor.library", p.Library), checkPath("processor.tensorflow", p.TensorFlow),
 		checkInt("processor.intra_op_parallelism_threads", p.IntraOpThreads, 0, mostThreads),
-		checkInt("processor.inter_op_parallelism_threads", p.InterOpThreads, 0, mostThreads))
+		checkInt("processor.inter_op_parallelism_threads", p.InterOpThreads, 0, mostThreads),
+		checkInt("processor.session_num", p.SessionNum, 1, mostSessions))
 }
 
 func (c *Config) checkListeners() error {

@@ -62,6 +62,9 @@ type Processor struct {
 	IntraOpThreads      int    `json:"intra_op_parallelism_threads"`
 	InterOpThreads      int    `json:"inter_op_parallelism_threads"`
 	EnableInlineExecute bool   `json:"enable_inline_execute"`
+	SessionNum          int    `json:"session_num"`
+	SessionPolicy       string `json:"select_session_policy"`
+	CPUSets             string `json:"cpusets"`
 }
 
 // Listener is a host and a port; port 0 is one that is free. No address: not served.
@@ -121,7 +124,7 @@ func Read(path string) (*Config, error) {
 func Parse(text []byte) (*Config, error) {
 	config := &Config{
 		Name:         "default",
-		Processor:    Processor{EnableInlineExecute: true},
+		Processor:    Processor{EnableInlineExecute: true, SessionNum: 1},
 		Limits:       Limits{RequestBytes: 16 << 20, RequestSeconds: 10},
 		PollSeconds:  1,
 		DrainSeconds: 30,

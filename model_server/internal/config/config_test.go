@@ -33,7 +33,8 @@ func TestEverythingCanBeSet(t *testing.T) {
 	config, err := Parse([]byte(`{"models": [{"name": "ctr", "base_path": "/m", "model_version_policy": {"specific": {"versions": [3, 4]}},
 	 "version_labels": {"Stable": 3}}],
 	 "processor": {"library": "/l.so", "tensorflow": "/tf", "intra_op_parallelism_threads": 1,
-	  "inter_op_parallelism_threads": 2, "enable_inline_execute": false},
+	  "inter_op_parallelism_threads": 2, "enable_inline_execute": false,
+	  "session_num": 2, "select_session_policy": "MOD", "cpusets": "0;1"},
 	 "grpc": {"address": "127.0.0.1:8500"}, "rest": {"address": "[::1]:8501"},
 	 "limits": {"request_size": 1024, "concurrent_requests": 3, "queued_requests": 5, "request_timeout": 0.5},
 	 "file_system_poll_wait": 0.25, "shutdown_delay": 0.5, "drain_timeout": 0,
@@ -41,7 +42,7 @@ func TestEverythingCanBeSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Processor.EnableInlineExecute || config.Limits.QueuedRequests != 5 || config.Poll() != 250*time.Millisecond ||
+	if config.Processor.EnableInlineExecute || config.Processor.SessionNum != 2 || config.Processor.CPUSets != "0;1" || config.Limits.QueuedRequests != 5 || config.Poll() != 250*time.Millisecond ||
 		config.Delay() != 500*time.Millisecond {
 		t.Errorf("%+v", config)
 	}
@@ -105,6 +106,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		{`"/m/ctr"`, `"/m", "version_labels": {"stable": 0}`, `"stable" is version 0`},
 		{`"/m/ctr"}`, `"/m"}, {"name": "ctr", "base_path": "/n"}`, "there twice"},
 		{`"/l.so"`, `""`, `processor.library is ""`},
+		{`"/l.so"`, `"/l.so", "session_num": 65`, "processor.session_num is 65; allowed: 1 to 64"},
 		{`"127.0.0.1:0"`, `""`, "neither grpc.address"},
 		{`"127.0.0.1:0"`, `"here"`, `grpc.address is "here"`},
 		{`"grpc"`, `"limits": {"request_size": 0}, "grpc"`, "limits.request_size is 0; allowed: 1 to"},

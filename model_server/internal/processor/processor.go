@@ -52,9 +52,12 @@ type Library struct {
 
 // Options are the keys of a model's configuration (docs/serving.md) that all models share.
 type Options struct {
-	IntraOpThreads      int  `json:"intra_op_parallelism_threads"`
-	InterOpThreads      int  `json:"inter_op_parallelism_threads"`
-	EnableInlineExecute bool `json:"enable_inline_execute"`
+	IntraOpThreads      int    `json:"intra_op_parallelism_threads"`
+	InterOpThreads      int    `json:"inter_op_parallelism_threads"`
+	EnableInlineExecute bool   `json:"enable_inline_execute"`
+	SessionNum          int    `json:"session_num,omitempty"`
+	SessionPolicy       string `json:"select_session_policy,omitempty"`
+	CPUSets             string `json:"cpusets,omitempty"`
 }
 
 // Open opens TensorFlow's libraries in the directory tensorflow, then the processor at path. They stay open.

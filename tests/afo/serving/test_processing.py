@@ -172,6 +172,11 @@ def test_changed_bytes_are_answered_or_refused(
         ({"intra_op_parallelism_threads": -1}, r"is -1; allowed: 0 \(as many as there are cores\) to 1024"),
         ({"serialize_protocol": "flatbuffer"}, r'is "flatbuffer"; allowed: "protobuf"'),
         ({"enable_inline_execute": 1}, "is 1; allowed: true or false"),
+        ({"session_num": 0}, r"\$\.session_num is 0; allowed: 1 to 64"),
+        ({"select_session_policy": "LRU"}, r'is "LRU"; allowed: "RR" \(in turn\) or "MOD"'),
+        ({"cpusets": "3-1"}, r'\$\.cpusets is "3-1"; allowed: "auto", or .*"0-3;4,6"'),
+        ({"cpusets": "0;1"}, r"\$\.cpusets has 2 sets of processors and \$\.session_num is 1"),
+        ({"cpusets": "1023"}, r"\$\.cpusets names processor 1023; this process may use [0-9]"),
         ({"signature_name": "score"}, "it has no signature score; it has .*predict, serving_default"),
         ({"savedmodel_dir": "nowhere"}, r"cannot serve nowhere: there is no SavedModel \(saved_model.pb\)"),
     ],
@@ -179,6 +184,31 @@ def test_changed_bytes_are_answered_or_refused(
 def test_what_cannot_be_served_is_said(exported: Exported, config: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=words):
         Processor(**{"savedmodel_dir": str(exported.directory), **config})
+
+
+@pytest.mark.parametrize("options", [{}, {"enable_inline_execute": False}, {"select_session_policy": "MOD"}])
+def test_groups_of_threads_answer_on_their_own_processors(exported: Exported, options: dict[str, Any]) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    sets = [allowed[0], allowed[-1]]
+    before = set(os.listdir("/proc/self/task"))
+    with Processor(str(exported.directory), session_num=2, cpusets=";".join(map(str, sets)), **options) as model:
+        for _ in range(3):
+            answered = model.predict({"examples": exported.records})["probabilities"]
+            np.testing.assert_array_equal(answered, exported.scores)
+        found = {}
+        for task in set(os.listdir("/proc/self/task")) - before:
+            name = Path(f"/proc/self/task/{task}/comm").read_text().strip()
+            if name.startswith("tf_afo_"):
+                found[name] = os.sched_getaffinity(int(task))
+    assert found == {f"tf_afo_{what}{number}": {sets[number]} for what in ("intra", "request") for number in range(2)}
+    assert os.sched_getaffinity(0) == set(allowed)
+
+
+def test_groups_without_processors_of_their_own_answer_the_same(exported: Exported) -> None:
+    with Processor(str(exported.directory), session_num=3, intra_op_parallelism_threads=2) as model:
+        for _ in range(4):
+            answered = model.predict({"examples": exported.records})["probabilities"]
+            np.testing.assert_array_equal(answered, exported.scores)
 
 
 def test_a_closed_model_answers_nothing(exported: Exported) -> None:
