@@ -2,18 +2,25 @@
 
 #include <doctest/doctest.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "afo/core/mapped_file.h"
+#include "afo/core/mapped_tables.h"
 #include "afo/core/served_writer.h"
 #include "afo/core/snapshot.h"
 
@@ -132,6 +139,69 @@ TEST_CASE("layered_table_test: a damaged layer is an error and no answer of the 
     const std::string wrong = table.Lookup(keys, 2, found);
     CHECK(wrong.find("layer: it is damaged in bytes ") == 0);
   }
+}
+
+TEST_CASE("layered_table_test: versions come and go while others look up") {
+  // As the resource of a served model does it: whoever looks up keeps the table that was there when it began.
+  constexpr int kVersions = 12, kReaders = 3;
+  const auto directory = [] {
+    char path[] = "/tmp/afo_layers_XXXXXX";
+    REQUIRE(mkdtemp(path) != nullptr);
+    return std::string(path);
+  }();
+  std::mutex mutex;
+  std::shared_ptr<const LayeredTable> served;
+  std::atomic<bool> is_over = false;
+  std::atomic<int> lookups = 0, mixed = 0;
+  const auto swap = [&](std::shared_ptr<const LayeredTable> next) {
+    std::lock_guard lock(mutex);
+    served.swap(next);
+  };
+  const auto open = [&](int number, const Written& written) {
+    const std::string path = directory + "/" + std::to_string(number);
+    FILE* file = fopen(path.c_str(), "wb");
+    REQUIRE(file != nullptr);
+    REQUIRE(fwrite(written.bytes.data(), 1, written.bytes.size(), file) == written.bytes.size());
+    fclose(file);
+    const auto mapped = MappedFile::Open(path);
+    REQUIRE(mapped != nullptr);
+    remove(path.c_str());
+    OpenedTable found = OpenTable(mapped, path, written.layout, number % 2 ? Placement::kPrivate : Placement::kShared,
+                                  [](const std::string&) {});
+    REQUIRE(found.wrong.empty());
+    REQUIRE(found.table != nullptr);
+    return found.table;
+  };
+  const Written whole = Write({{1, 0.0f}, {2, 0.0f}, {3, 5.0f}}, 0);
+  const auto base = open(0, whole);
+  swap(std::make_shared<LayeredTable>(std::vector{base}));
+  std::vector<std::thread> readers;
+  for (int i = 0; i < kReaders; ++i) {
+    readers.emplace_back([&] {
+      while (!is_over) {
+        std::shared_ptr<const LayeredTable> table;
+        {
+          std::lock_guard lock(mutex);
+          table = served;
+        }
+        const std::int64_t keys[] = {1, 2, 3};
+        float found[3];
+        const bool is_right = table->Lookup(keys, 3, found).empty() && found[0] == found[1] && found[2] == 5;
+        mixed += is_right ? 0 : 1;
+        ++lookups;
+      }
+    });
+  }
+  for (int version = 1; version <= kVersions; ++version) {
+    const auto weight = static_cast<float>(version);
+    swap(std::make_shared<LayeredTable>(
+        std::vector{open(version, Write({{1, weight}, {2, weight}}, whole.layout.id())), base}));
+    for (const int before = lookups; lookups < before + 10;) std::this_thread::yield();
+  }
+  is_over = true;
+  for (std::thread& reader : readers) reader.join();
+  CHECK(mixed == 0);
+  rmdir(directory.c_str());
 }
 
 TEST_CASE("layered_table_test: what names no parent has no changes") {
