@@ -50,6 +50,12 @@ def outputs_of(response: bytes) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _fill(tensor: Any, name: str, value: Any) -> None:
+    if value and isinstance(value, list | tuple) and all(isinstance(each, bytes) for each in value):
+        # An array of them would be two copies more.
+        tensor.dtype = _STRING
+        tensor.string_val.extend(value)
+        tensor.tensor_shape.dim.add().size = len(value)
+        return
     array = np.asarray(value)
     if array.dtype.kind in "SUO":
         texts = [each.encode() if isinstance(each, str) else each for each in np.asarray(value, object).ravel()]
