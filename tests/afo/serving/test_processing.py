@@ -73,6 +73,22 @@ def test_records_are_answered_as_tensorflow_does_to_the_bit(exported: Exported, 
     assert signatures["predict"]["inputs"]["age"] == {"dtype": "DT_FLOAT", "shape": [-1, 1]}
 
 
+def test_an_export_that_looks_tables_up_one_by_one_answers_the_same(
+    exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of earlier versions do."""
+    from afo.trainable.served.frozen_table import FrozenTable
+    from afo.trainable.served.native_table import NativeTable
+
+    together = b"AfoLookupServedTables"
+    assert together in (exported.directory / "saved_model.pb").read_bytes()
+    monkeypatch.setattr(NativeTable, "lookup_all", FrozenTable.lookup_all)
+    earlier = TrainedModel(tmp_path, tmp_path / "schema.yaml", "hashed").exported("float32", "native")
+    assert together not in (earlier / "saved_model.pb").read_bytes()
+    with Processor(str(earlier)) as model:
+        np.testing.assert_array_equal(model.predict({"examples": exported.records})["probabilities"], exported.scores)
+
+
 def test_features_are_inputs_of_the_other_signature(exported: Exported) -> None:
     import tensorflow as tf
 
