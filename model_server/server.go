@@ -70,7 +70,7 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	counted.Concurrency(slots.Use)
 	s.registry = models.New(models.Options{
 		Models: settings.Models, Load: loader(library), Log: log, Events: counted, Slots: slots, Poll: settings.Poll(),
-		LoadBehind: settings.Processor.EnableInlineExecute,
+		LoadBehind: settings.Processor.AskersCompute(),
 		Changed:    func() { s.health.Update(s.registry) }, Problems: s.mirrors.problems, Store: store,
 	})
 	if s.grpcListen, err = listen("grpc", settings.GRPC); err != nil {

@@ -67,6 +67,11 @@ type Processor struct {
 	CPUSets             string `json:"cpusets"`
 }
 
+// AskersCompute: a request is computed by the thread that asks for it, and no threads are made for a model that compute.
+func (p Processor) AskersCompute() bool {
+	return p.EnableInlineExecute && p.SessionNum == 1 && p.CPUSets == ""
+}
+
 // Listener is a host and a port; port 0 is one that is free. No address: not served.
 type Listener struct {
 	Address string `json:"address"`

@@ -65,6 +65,17 @@ func TestARolloutHasDefaults(t *testing.T) {
 	}
 }
 
+func TestGroupsOfThreadsCompute(t *testing.T) {
+	for processor, want := range map[Processor]bool{
+		{EnableInlineExecute: true, SessionNum: 1}: true, {SessionNum: 1}: false, {EnableInlineExecute: true, SessionNum: 2}: false,
+		{EnableInlineExecute: true, SessionNum: 1, CPUSets: "0"}: false,
+	} {
+		if got := processor.AskersCompute(); got != want {
+			t.Errorf("%+v: %v", processor, got)
+		}
+	}
+}
+
 func TestPoliciesAreThoseOfTensorFlowServing(t *testing.T) {
 	for text, want := range map[string]Versions{
 		`{"latest": {"num_versions": 2}}`: {Latest: 2}, `{"latest": {}}`: {Latest: 1}, `{"all": {}}`: {All: true},
