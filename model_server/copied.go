@@ -14,12 +14,12 @@ import (
 	"afo/model_server/internal/models"
 )
 
-// mirrors copy models from HDFS, by the models' names. One goroutine each: a cluster that hangs holds up its own models.
-type mirrors map[string]*hdfs.Mirror
+// copiers copy models from HDFS, by the models' names. One goroutine each: a cluster that hangs holds up its own models.
+type copiers map[string]*hdfs.Copier
 
-// newMirrors tells models of HDFS where they are copied to. statuses are those of a model's versions.
-func newMirrors(log *slog.Logger, settings *config.Config, statuses func(model string) []models.VersionStatus) (mirrors, error) {
-	made := mirrors{}
+// newCopiers tells models of HDFS where they are copied to. statuses are those of a model's versions.
+func newCopiers(log *slog.Logger, settings *config.Config, statuses func(model string) []models.VersionStatus) (copiers, error) {
+	made := copiers{}
 	for i := range settings.Models {
 		model := &settings.Models[i]
 		if !model.InHDFS() {
@@ -65,15 +65,15 @@ func standing(statuses []models.VersionStatus, version int64) hdfs.Standing {
 	return hdfs.Unused
 }
 
-func (m mirrors) problems(model string) []models.Problem {
-	if mirror := m[model]; mirror != nil {
-		return mirror.Problems()
+func (m copiers) problems(model string) []models.Problem {
+	if copier := m[model]; copier != nil {
+		return copier.Problems()
 	}
 	return nil
 }
 
 // start copies until the context ends.
-func (m mirrors) start(ctx context.Context) {
+func (m copiers) start(ctx context.Context) {
 	for _, each := range m {
 		go each.Run(ctx)
 	}

@@ -28,8 +28,8 @@ type server struct {
 	log      *slog.Logger
 	access   access
 	registry *models.Registry
-	mirrors  mirrors
-	// stopCopying ends what mirrors do; what they have not copied whole is taken away at the next start.
+	copiers  copiers
+	// stopCopying ends what copiers do; what they have not copied whole is taken away at the next start.
 	stopCopying context.CancelFunc
 	health      *grpcapi.Health
 	// leaving: it is not ready, and still answers.
@@ -63,7 +63,7 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	if access.log != nil {
 		counted.AccessLog(access.log.Dropped, access.log.Failed)
 	}
-	if s.mirrors, err = newMirrors(log, settings, s.statuses); err != nil {
+	if s.copiers, err = newCopiers(log, settings, s.statuses); err != nil {
 		return nil, err
 	}
 	slots := concurrency.New(names, limitsOf(settings))
@@ -71,7 +71,7 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	s.registry = models.New(models.Options{
 		Models: settings.Models, Load: loader(library), Log: log, Events: counted, Slots: slots, Poll: settings.Poll(),
 		LoadBehind: settings.Processor.AskersCompute(),
-		Changed:    func() { s.health.Update(s.registry) }, Problems: s.mirrors.problems, Store: store,
+		Changed:    func() { s.health.Update(s.registry) }, Problems: s.copiers.problems, Store: store,
 	})
 	if s.grpcListen, err = listen("grpc", settings.GRPC); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (s *server) start() <-chan error {
 	}
 	var copying context.Context
 	copying, s.stopCopying = context.WithCancel(context.Background())
-	s.mirrors.start(copying)
+	s.copiers.start(copying)
 	s.registry.Start()
 	return failed
 }

@@ -96,24 +96,24 @@ func (f *fake) Open(_ context.Context, file string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewBufferString(text)), nil
 }
 
-// mirrored is a mirror of a fake, and a clock.
-type mirrored struct {
-	*Mirror
+// copied is a copier of a fake, and a clock.
+type copied struct {
+	*Copier
 	t         *testing.T
 	remote    *fake
 	clock     time.Time
 	standings map[int64]Standing
 }
 
-func newMirrored(t *testing.T, policy config.Versions) *mirrored {
-	m := &mirrored{t: t, remote: &fake{files: map[string]string{}, times: map[string]int64{}}, clock: time.Unix(1000, 0),
+func newCopied(t *testing.T, policy config.Versions) *copied {
+	m := &copied{t: t, remote: &fake{files: map[string]string{}, times: map[string]int64{}}, clock: time.Unix(1000, 0),
 		standings: map[int64]Standing{}}
-	m.Mirror = m.another(filepath.Join(t.TempDir(), "cache"), policy)
+	m.Copier = m.another(filepath.Join(t.TempDir(), "cache"), policy)
 	return m
 }
 
-// another is one more mirror of the same.
-func (m *mirrored) another(directory string, policy config.Versions) *Mirror {
+// another is one more copier of the same.
+func (m *copied) another(directory string, policy config.Versions) *Copier {
 	return New(Options{
 		URL: "hdfs://ns" + base, Path: base, Directory: directory, Policy: policy, Files: m.remote, Poll: time.Millisecond,
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return m.clock },
@@ -121,7 +121,7 @@ func (m *mirrored) another(directory string, policy config.Versions) *Mirror {
 	})
 }
 
-func (m *mirrored) put(version int, parent int) {
+func (m *copied) put(version int, parent int) {
 	said := fmt.Sprintf(`{"step": %d, "parent": null}`, version)
 	if parent != 0 {
 		said = fmt.Sprintf(`{"step": %d, "parent": %d}`, version, parent)
@@ -132,13 +132,13 @@ func (m *mirrored) put(version int, parent int) {
 }
 
 // pass is one look, after the longest pause.
-func (m *mirrored) pass() {
+func (m *copied) pass() {
 	m.clock = m.clock.Add(time.Hour)
 	m.look(context.Background())
 }
 
 // is checks which versions are here, hidden ones too: `.3.gone`.
-func (m *mirrored) is(expected ...string) {
+func (m *copied) is(expected ...string) {
 	m.t.Helper()
 	entries, err := os.ReadDir(m.Options.Directory)
 	m.must(err)
@@ -158,7 +158,7 @@ func (m *mirrored) is(expected ...string) {
 }
 
 // says checks that the one problem holds a text; "": there is none.
-func (m *mirrored) says(text string) {
+func (m *copied) says(text string) {
 	m.t.Helper()
 	found := m.Problems()
 	if text == "" && len(found) == 0 {
@@ -169,7 +169,7 @@ func (m *mirrored) says(text string) {
 	}
 }
 
-func (m *mirrored) must(err error) {
+func (m *copied) must(err error) {
 	m.t.Helper()
 	if err != nil {
 		m.t.Fatal(err)

@@ -11,7 +11,7 @@ const mostPassedOver = 8
 
 // picked are the versions that the policy wants of those there, the newest first. Of the latest ones, those that fail do
 // not count.
-func (m *Mirror) picked(there map[int64]remote) []int64 {
+func (m *Copier) picked(there map[int64]remote) []int64 {
 	newest := slices.Sorted(maps.Keys(there))
 	slices.Reverse(newest)
 	switch {
@@ -37,13 +37,13 @@ func (m *Mirror) picked(there map[int64]remote) []int64 {
 }
 
 // fails says whether a version cannot be copied, or not be loaded.
-func (m *Mirror) fails(number int64) bool {
+func (m *Copier) fails(number int64) bool {
 	return m.failures[number].err != nil || m.Standing(number) == Failed
 }
 
 // unwanted are the versions here that are not picked, not used, and no parent of one that is. The newest one before
 // the picked stays, to go back to.
-func (m *Mirror) unwanted(here map[int64]source, picked []int64) []int64 {
+func (m *Copier) unwanted(here map[int64]source, picked []int64) []int64 {
 	if len(picked) == 0 {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (m *Mirror) unwanted(here map[int64]source, picked []int64) []int64 {
 
 // vanished are the versions here that are there no more, and no parent of one that is. Where nothing is there, nothing
 // vanished: a directory that was emptied takes nothing out of service.
-func (m *Mirror) vanished(there map[int64]remote, here map[int64]source) []int64 {
+func (m *Copier) vanished(there map[int64]remote, here map[int64]source) []int64 {
 	kept := map[int64]bool{}
 	for number := range here {
 		if _, ok := there[number]; ok || m.Standing(number) == Loading {
@@ -74,7 +74,7 @@ func (m *Mirror) vanished(there map[int64]remote, here map[int64]source) []int64
 }
 
 // keep marks a version, and those that it stands on.
-func (m *Mirror) keep(kept map[int64]bool, here map[int64]source, number int64) {
+func (m *Copier) keep(kept map[int64]bool, here map[int64]source, number int64) {
 	for {
 		if _, ok := here[number]; !ok || kept[number] {
 			return
@@ -99,7 +99,7 @@ func without(here map[int64]source, kept map[int64]bool) []int64 {
 }
 
 // takeAway hides versions, which sweep deletes once they are not used.
-func (m *Mirror) takeAway(here map[int64]source, numbers []int64) error {
+func (m *Copier) takeAway(here map[int64]source, numbers []int64) error {
 	var failed error
 	for _, number := range numbers {
 		if err := m.hide(number); err != nil {
@@ -113,7 +113,7 @@ func (m *Mirror) takeAway(here map[int64]source, numbers []int64) error {
 }
 
 // forget drops what is known of versions that are neither here nor there.
-func (m *Mirror) forget(there map[int64]remote, here map[int64]source) {
+func (m *Copier) forget(there map[int64]remote, here map[int64]source) {
 	gone := func(number int64) bool {
 		_, isThere := there[number]
 		_, isHere := here[number]

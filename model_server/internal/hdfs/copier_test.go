@@ -14,7 +14,7 @@ import (
 var latest = config.Versions{Latest: 1}
 
 func TestTheNewestVersionIsCopiedWholeWithWhatItStandsOn(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.put(1, 0)
 	m.put(2, 0)
 	m.put(3, 2)
@@ -35,7 +35,7 @@ func TestTheNewestVersionIsCopiedWholeWithWhatItStandsOn(t *testing.T) {
 }
 
 func TestALookAtRestListsTheDirectoryAlone(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.put(4, 0)
 	m.pass()
 	lists := m.remote.lists
@@ -55,7 +55,7 @@ func TestAllVersionsOrThoseNamedAreCopied(t *testing.T) {
 		{config.Versions{Specific: []int64{2, 9}}, []string{"2"}},
 		{config.Versions{Latest: 2}, []string{"3", "4"}},
 	} {
-		m := newMirrored(t, each.policy)
+		m := newCopied(t, each.policy)
 		for version := 1; version <= 4; version++ {
 			m.put(version, 0)
 		}
@@ -65,7 +65,7 @@ func TestAllVersionsOrThoseNamedAreCopied(t *testing.T) {
 }
 
 func TestOldVersionsGoButNotTheLastOneAndNoneThatIsUsed(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	for version := 1; version <= 3; version++ {
 		m.put(version, 0)
 		m.standings[int64(version)] = Used
@@ -84,7 +84,7 @@ func TestOldVersionsGoButNotTheLastOneAndNoneThatIsUsed(t *testing.T) {
 }
 
 func TestWhatVanishedThereIsHiddenWhileItIsUsed(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.put(3, 0)
 	m.pass()
 	m.put(4, 3)
@@ -99,7 +99,7 @@ func TestWhatVanishedThereIsHiddenWhileItIsUsed(t *testing.T) {
 }
 
 func TestADirectoryThatIsEmptiedOrGoneTakesNothingAway(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.put(3, 0)
 	m.pass()
 	m.remote.remove("3")
@@ -113,7 +113,7 @@ func TestADirectoryThatIsEmptiedOrGoneTakesNothingAway(t *testing.T) {
 }
 
 func TestAClusterThatDoesNotAnswerIsAskedAfterPausesAndWhatIsHereStays(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.put(3, 0)
 	m.pass()
 	m.remote.broken = errors.New("no available namenodes")
@@ -134,7 +134,7 @@ func TestAClusterThatDoesNotAnswerIsAskedAfterPausesAndWhatIsHereStays(t *testin
 }
 
 func TestAVersionThatIsBeingWrittenIsWaitedFor(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.remote.write("4/variables/variables.index", "v")
 	m.pass()
 	m.is()
@@ -149,7 +149,7 @@ func TestAVersionThatIsBeingWrittenIsWaitedFor(t *testing.T) {
 }
 
 func TestAVersionThatChangesWhileItIsCopiedIsCopiedAgain(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.put(4, 0)
 	m.remote.reading = func(file string) {
 		m.remote.reading = nil
@@ -163,7 +163,7 @@ func TestAVersionThatChangesWhileItIsCopiedIsCopiedAgain(t *testing.T) {
 }
 
 func TestAVersionThatIsReplacedThereIsReplacedHere(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.put(4, 0)
 	m.pass()
 	m.standings[4] = Loading
@@ -187,7 +187,7 @@ func TestAVersionThatIsReplacedThereIsReplacedHere(t *testing.T) {
 }
 
 func TestASavedModelItselfIsAVersionByItsStep(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.remote.write("saved_model.pb", "graph")
 	m.remote.write("assets.extra/afo.json", `{"step": 2000}`)
 	m.pass()
@@ -217,7 +217,7 @@ func TestAVersionThatCannotBeCopiedIsAProblemAndAnOlderOneIsTaken(t *testing.T) 
 		"no such file": {Entry{Name: "ghost", Size: 3}, "it vanished"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newMirrored(t, latest)
+			m := newCopied(t, latest)
 			m.put(3, 0)
 			m.put(4, 0)
 			m.remote.entry = &each.entry
@@ -240,7 +240,7 @@ func TestAVersionThatCannotBeCopiedIsAProblemAndAnOlderOneIsTaken(t *testing.T) 
 
 func TestAParentThatIsMissingOrNoneIsAProblem(t *testing.T) {
 	for parent, says := range map[int]string{2: "version 2, on which it stands, is not there", 4: "a parent is older", -1: "a parent is older"} {
-		m := newMirrored(t, latest)
+		m := newCopied(t, latest)
 		m.put(4, parent)
 		m.pass()
 		m.says(says)
@@ -249,7 +249,7 @@ func TestAParentThatIsMissingOrNoneIsAProblem(t *testing.T) {
 }
 
 func TestWhatAKilledServerHadBegunGoes(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.put(4, 0)
 	m.must(os.MkdirAll(filepath.Join(m.Options.Directory, ".4.0123456789ab.tmp", "variables"), 0o700))
 	m.must(os.MkdirAll(filepath.Join(m.Options.Directory, ".mine"), 0o700))
@@ -258,11 +258,11 @@ func TestWhatAKilledServerHadBegunGoes(t *testing.T) {
 }
 
 func TestASecondServerCopiesNothingIntoTheSameDirectory(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.put(4, 0)
 	m.pass()
 	other := *m
-	other.Mirror = m.another(m.Options.Directory, config.Versions{All: true})
+	other.Copier = m.another(m.Options.Directory, config.Versions{All: true})
 	m.put(5, 0)
 	other.pass()
 	other.says("another server copies into")
@@ -270,7 +270,7 @@ func TestASecondServerCopiesNothingIntoTheSameDirectory(t *testing.T) {
 }
 
 func TestACopyThatIsCancelledLeavesNothing(t *testing.T) {
-	m := newMirrored(t, latest)
+	m := newCopied(t, latest)
 	m.put(4, 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	m.remote.reading = func(string) { cancel() }

@@ -51,8 +51,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Mirror keeps the versions of one remote directory here. One goroutine runs it; any number asks for Problems.
-type Mirror struct {
+// Copier keeps the versions of one remote directory here. One goroutine runs it; any number asks for Problems.
+type Copier struct {
 	Options
 	local
 	held     *os.File
@@ -84,19 +84,19 @@ type remote struct {
 	modified int64
 }
 
-// New makes a mirror, which copies nothing before Run.
-func New(options Options) *Mirror {
+// New makes a copier, which copies nothing before Run.
+func New(options Options) *Copier {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Mirror{
+	return &Copier{
 		Options: options, local: local{options.Directory, options.URL},
 		checked: map[int64]checked{}, failures: map[int64]failure{},
 	}
 }
 
 // Problems are what keeps versions from being copied, as of the last look.
-func (m *Mirror) Problems() []models.Problem {
+func (m *Copier) Problems() []models.Problem {
 	if found := m.problems.Load(); found != nil {
 		return *found
 	}
@@ -104,7 +104,7 @@ func (m *Mirror) Problems() []models.Problem {
 }
 
 // Run copies what comes until the context ends.
-func (m *Mirror) Run(ctx context.Context) {
+func (m *Copier) Run(ctx context.Context) {
 	ticker := time.NewTicker(m.Poll)
 	defer ticker.Stop()
 	for {
@@ -118,7 +118,7 @@ func (m *Mirror) Run(ctx context.Context) {
 }
 
 // look is one look at the remote directory, unless the last ones failed just now.
-func (m *Mirror) look(ctx context.Context) {
+func (m *Copier) look(ctx context.Context) {
 	if m.Now().Before(m.lookAt) {
 		return
 	}
@@ -137,7 +137,7 @@ func (m *Mirror) look(ctx context.Context) {
 }
 
 // pass copies what the policy wants and is not here, and takes away what is gone or not wanted any more.
-func (m *Mirror) pass(ctx context.Context) ([]models.Problem, error) {
+func (m *Copier) pass(ctx context.Context) ([]models.Problem, error) {
 	if m.held == nil {
 		var err error
 		if m.held, err = m.lock(); err != nil {
@@ -170,7 +170,7 @@ func (m *Mirror) pass(ctx context.Context) ([]models.Problem, error) {
 }
 
 // copyAll sees to it that the picked versions are here, and says whether one is.
-func (m *Mirror) copyAll(ctx context.Context, there map[int64]remote, here map[int64]source, picked []int64) (bool, []models.Problem) {
+func (m *Copier) copyAll(ctx context.Context, there map[int64]remote, here map[int64]source, picked []int64) (bool, []models.Problem) {
 	one := false
 	var problems []models.Problem
 	for _, number := range picked {
@@ -189,7 +189,7 @@ func (m *Mirror) copyAll(ctx context.Context, there map[int64]remote, here map[i
 }
 
 // list finds the versions of the remote directory, which may be a SavedModel itself.
-func (m *Mirror) list(ctx context.Context) (map[int64]remote, error) {
+func (m *Copier) list(ctx context.Context) (map[int64]remote, error) {
 	entries, err := m.Files.List(ctx, m.Path, mostVersions)
 	if err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func (m *Mirror) list(ctx context.Context) (map[int64]remote, error) {
 }
 
 // single is the SavedModel that the remote directory is, under its step.
-func (m *Mirror) single(ctx context.Context, of Entry) (map[int64]remote, error) {
+func (m *Copier) single(ctx context.Context, of Entry) (map[int64]remote, error) {
 	said, err := describeRemote(ctx, m.Files, m.Path)
 	if err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func (m *Mirror) single(ctx context.Context, of Entry) (map[int64]remote, error)
 }
 
 // need sees to it that a version, and those that it stands on, are here.
-func (m *Mirror) need(ctx context.Context, there map[int64]remote, here map[int64]source, number int64, depth int) error {
+func (m *Copier) need(ctx context.Context, there map[int64]remote, here map[int64]source, number int64, depth int) error {
 	of, ok := there[number]
 	if !ok {
 		return fmt.Errorf("version %d, on which it stands, is not there; export anew", number)
@@ -247,7 +247,7 @@ func (m *Mirror) need(ctx context.Context, there map[int64]remote, here map[int6
 }
 
 // bring is need, once it is due.
-func (m *Mirror) bring(ctx context.Context, there map[int64]remote, here map[int64]source, number int64, depth int) error {
+func (m *Copier) bring(ctx context.Context, there map[int64]remote, here map[int64]source, number int64, depth int) error {
 	of := there[number]
 	held, isHere := here[number]
 	if isHere && m.rests(number, of) {
@@ -285,7 +285,7 @@ func (m *Mirror) bring(ctx context.Context, there map[int64]remote, here map[int
 }
 
 // isStep refuses a copy of the remote SavedModel that is of another step: it was replaced after it was listed.
-func (m *Mirror) isStep(of remote, number int64) func(string) error {
+func (m *Copier) isStep(of remote, number int64) func(string) error {
 	return func(copied string) error {
 		if of.path != m.Path {
 			return nil
@@ -299,7 +299,7 @@ func (m *Mirror) isStep(of remote, number int64) func(string) error {
 }
 
 // bringParent comes before the version that stands on it: a version here can be loaded.
-func (m *Mirror) bringParent(ctx context.Context, there map[int64]remote, here map[int64]source, number int64, depth int,
+func (m *Copier) bringParent(ctx context.Context, there map[int64]remote, here map[int64]source, number int64, depth int,
 	parentOf func(int64) (int64, error)) error {
 	parent, err := parentOf(number)
 	if err != nil || parent == 0 {
@@ -312,7 +312,7 @@ func (m *Mirror) bringParent(ctx context.Context, there map[int64]remote, here m
 }
 
 // rests says whether a version needs no look: its directory is as it was, and all of it was looked at not long ago.
-func (m *Mirror) rests(number int64, of remote) bool {
+func (m *Copier) rests(number int64, of remote) bool {
 	last, known := m.checked[number]
 	pause := calm
 	if m.Standing(number) == Failed {
@@ -322,7 +322,7 @@ func (m *Mirror) rests(number int64, of remote) bool {
 }
 
 // note keeps a failure, and returns it. One that only has to be waited for counts as none.
-func (m *Mirror) note(number int64, of remote, err error) error {
+func (m *Copier) note(number int64, of remote, err error) error {
 	var notYet errNotYet
 	if errors.As(err, &notYet) {
 		m.failures[number] = failure{of.modified, 0, m.Now().Add(unrest), err}
@@ -339,7 +339,7 @@ func (m *Mirror) note(number int64, of remote, err error) error {
 	return err
 }
 
-func (m *Mirror) used(number int64) bool {
+func (m *Copier) used(number int64) bool {
 	standing := m.Standing(number)
 	return standing == Loading || standing == Used
 }
