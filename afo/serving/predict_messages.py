@@ -50,7 +50,7 @@ def outputs_of(response: bytes) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _fill(tensor: Any, name: str, value: Any) -> None:
-    if value and isinstance(value, list | tuple) and all(isinstance(each, bytes) for each in value):
+    if isinstance(value, list | tuple) and value and all(isinstance(each, bytes) for each in value):
         # An array of them would be two copies more.
         tensor.dtype = _STRING
         tensor.string_val.extend(value)
