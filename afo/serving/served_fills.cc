@@ -62,7 +62,9 @@ absl::StatusOr<ServedFills> ReadServedFills(const std::string& savedmodel_dir, c
   const Json& said = exported["fills"];
   for (const ServedSignature::Parameter& input : predict.inputs()) {
     if (!said.is_object() || !said.contains(input.name)) continue;
-    const std::int64_t width = input.shape.dims() == 2 ? input.shape.dim_size(1) : -1;
+    // Requests cannot be of any other shape.
+    const std::int64_t width = input.shape.dims() == 2 ? input.shape.dim_size(1) : 1;
+    if (width < 1) continue;
     std::optional<ColumnFill> fill = FillOf(said[input.name], static_cast<TensorType>(input.type), width);
     if (!fill) {
       return absl::DataLossError(absl::StrCat(kExportedFile, ": what it says of `", input.name,

@@ -28,8 +28,12 @@ func (l Load) waiting(slots int) float64 {
 	return blocked / (1 - use*(1-blocked)) * use / (1 - use)
 }
 
+// ends says whether so many slots end the work that comes.
+func (l Load) ends(slots int) bool { return l.offered() < float64(slots) }
+
 // Allocate shares out slots so that as few requests wait as can be; each load has one slot at least, for which there
-// have to be enough. Where they are too few for all the loads, the fullest share is as full as it has to be.
+// have to be enough. Where they are too few for all, the shares are max-min fair: who asks for more than an equal part
+// has what the others leave.
 //
 // One slot after the other goes where it helps most. That is the best of all partitions, as the number that waits is
 // convex in the slots (Dyer and Proll, "On the validity of marginal analysis for allocating servers in M/M/c queues",
@@ -45,19 +49,21 @@ func Allocate(loads []Load, slots int) []int {
 	return shares
 }
 
-// neediest is the load that one more slot helps most: first one that never ends its work with those it has.
+// neediest is the load that one more slot helps most: first the smallest share that does not end its work.
 func neediest(loads []Load, shares []int) int {
-	best, most, overloaded := 0, math.Inf(-1), false
+	best, helps := -1, 0.0
 	for i, load := range loads {
-		over := load.offered() >= float64(shares[i])
-		helps := 0.0
-		if over {
-			helps = load.offered() / float64(shares[i])
-		} else {
-			helps = load.waiting(shares[i]) - load.waiting(shares[i]+1)
+		if !load.ends(shares[i]) && (best < 0 || shares[i] < shares[best]) {
+			best = i
 		}
-		if over && !overloaded || over == overloaded && helps > most {
-			best, most, overloaded = i, helps, over
+	}
+	if best >= 0 {
+		return best
+	}
+	for i, load := range loads {
+		fewer := load.waiting(shares[i]) - load.waiting(shares[i]+1)
+		if best < 0 || fewer > helps || fewer == helps && shares[i] < shares[best] {
+			best, helps = i, fewer
 		}
 	}
 	return best
