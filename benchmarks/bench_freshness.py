@@ -41,7 +41,7 @@ IDS = sized(1_000_000, 2_000)
 #: Of the second job's data, which it reads again and again; of its batches, so that 1 % of the rows change.
 RECORDS, BATCH = sized(400_000, 4_000), 16
 EVERY_S = sized(5, 1)
-VERSIONS = sized(40, 3)
+VERSIONS = sized(30, 3)
 #: The whole one, and what was written while the server loaded it.
 FIRST = 2
 #: A row's key and weights, and what the index takes of it.
