@@ -27,6 +27,7 @@ SPEAKS_OF = {
     "secured-faults-part7.md": (*_JOB, "afo/hadoop/kerberos.py", "afo/hadoop/delegation_tokens.py"),
     "soak-part1.md": _JOB,
     "soak-part3.md": _JOB,
+    "soak-serving.md": (*_JOB, "afo/serving", "afo/trainable/served", "model_server", "benchmarks/serving_soak"),
     "stock-tensorflow-part3.md": _JOB,
     "structure-part10.md": ("afo", "am", "child", "client", "history_server"),
     "suite-part8.md": ("tests", ".ci", "Makefile"),
