@@ -22,7 +22,7 @@ _LINK = re.compile(r"\]\(([^)\s]*)#([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.*)$", re.M)
 _DEFAULTS = (re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)`, (\d+) by default"),
              re.compile(r"`([a-z_]+(?:\.[a-z_]+)+)`[^`(.]*\(default: (\d+)"))  # fmt: skip
-_TARGET = re.compile(r"`make ([a-z-]+)`\s\(`(tests/[\w/]+\.py)`")
+_TARGET = re.compile(r"`make ([a-z-]+)`\s\(`((?:tests|benchmarks)/[\w/]+\.py)`")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 

@@ -128,9 +128,10 @@ def page(soak: Soak, rates: str) -> str:
         "# Soak of serving: training, export, server and load, with faults",
         "",
         _paragraph(
-            "Written by `make soak-serving` (`benchmarks/serving_soak`). A job trains Wide & Deep on synthetic clicks",
-            "and exports a version every 15 s with what changed (`deltas: true`, `full_every: 16`, `keep: 10`). `afo",
-            f"serve` serves the newest one. {rates}. A checker asks for the same 8 records ten times a second, and",
+            "Written by `make soak-serving` (`benchmarks/serving_soak/__main__.py`). A job trains Wide & Deep on",
+            "synthetic clicks and exports a version every 15 s with what changed (`deltas: true`,",
+            "`full_every: 16`, `keep: 10`). `afo serve`",
+            f"serves the newest one. {rates}. A checker asks for the same 8 records ten times a second, and",
             "each of its answers is compared with that of `tf.saved_model.load` of the version that it names, to 2e-6.",
             "Faults come one at a time, 10 to 45 s after the last one; none in the middle third ends the server.",
             "Requests fail where they are not answered within 5 s; nobody asks a second time.",
