@@ -3,7 +3,6 @@
 import http.client
 import os
 import re
-import socket
 import time
 import urllib.parse
 from pathlib import Path
@@ -12,10 +11,11 @@ import msgspec
 
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, UsageError
 from afo.formats.decoding import UNDECODABLE, from_json
+from afo.model_servers.bounded_connection import BoundedConnection
 from afo.model_servers.served_state import ModelServerState, ServedModel
 
-#: Of an answer; a server of a thousand models with sixteen versions each says less.
-_MOST_BYTES = 16 << 20
+#: Of an answer with its headers; a server of a thousand models with sixteen versions each says less.
+_MOST_BYTES = 8 << 20
 _PIECE = 1 << 16
 _ANSWER = "answer of a model server"
 _MOST_TOKEN = 4096
@@ -38,12 +38,12 @@ class ModelServerClient:
     def __init__(self, address: str, token: str = "") -> None:
         """Raises UsageError for an address that is none."""
         self.address, self._token = address, token
-        self._url = None if address.startswith("/") else parse_address(address)
+        self._place = Path(address) if address.startswith("/") else parse_address(address)
 
     @property
     def is_local(self) -> bool:
         """Whether it is a socket of this machine."""
-        return self._url is None
+        return isinstance(self._place, Path)
 
     def state(self, within_s: float) -> ModelServerState:
         """The server and its models."""
@@ -56,13 +56,13 @@ class ModelServerClient:
         return from_json(self._ask("POST", path, body, within_s), ServedModel, self.address, what=_ANSWER)
 
     def _ask(self, method: str, path: str, body: bytes | None, within_s: float) -> bytes:
-        until = time.monotonic() + within_s
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        connection = self._connection(within_s)
+        connection = BoundedConnection(self._place, time.monotonic() + within_s, _MOST_BYTES)
         try:
             connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            text = self._read(answer, connection.sock, until)
+            with connection.getresponse() as answer:
+                # In pieces: a server may claim a length for which there is no room.
+                text = b"".join(iter(lambda: answer.read1(_PIECE), b""))
         except ConnectionRefusedError as error:
             raise NobodyListens(f"no model server listens at {self.address}") from error
         except (OSError, ValueError, http.client.HTTPException) as error:
@@ -73,44 +73,6 @@ class ModelServerClient:
         if answer.status != http.HTTPStatus.OK:
             raise _refusal(self.address, answer.status, text)
         return text
-
-    def _connection(self, within_s: float) -> http.client.HTTPConnection:
-        if self._url is None:
-            return _SocketConnection(self.address, within_s)
-        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
-        return kind(self._url.hostname or "", self._url.port, timeout=within_s)
-
-    def _read(self, answer: http.client.HTTPResponse, peer: socket.socket | None, until: float) -> bytes:
-        """All of it, in the time left: a piece a second for ever is no answer either."""
-        pieces, size = [], 0
-        while piece := answer.read1(_PIECE):
-            pieces.append(piece)
-            size += len(piece)
-            if size > _MOST_BYTES:
-                raise ValueError(f"its answer has over {_MOST_BYTES >> 20} MiB")
-            left = until - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("its answer is late")
-            if peer is not None and peer.fileno() >= 0:
-                peer.settimeout(left)
-        return b"".join(pieces)
-
-
-class _SocketConnection(http.client.HTTPConnection):
-    """HTTP on a Unix socket. The kernel takes 107 bytes of a path, so it is reached by its directory."""
-
-    def __init__(self, path: str, within_s: float) -> None:
-        super().__init__("localhost", timeout=within_s)
-        self._path = Path(path)
-
-    def connect(self) -> None:
-        directory = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self.sock.settimeout(self.timeout)
-            self.sock.connect(f"/proc/self/fd/{directory}/{self._path.name}")
-        finally:
-            os.close(directory)
 
 
 def read_client_token(file: str) -> str:

@@ -3,10 +3,20 @@
 import json
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
+
+_HEAD = b"HTTP/1.1 200 OK\r\n"
+#: How an answer may begin, and go on without an end.
+ENDLESS = {
+    "continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"), "header": (_HEAD + b"X: ", b"x"),
+    "body": (_HEAD + b"\r\n", b" "), "trailers": (_HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"X: x\r\n"),
+}  # fmt: skip
+#: Ten seconds of it end the test of a client that would wait for ever.
+MOST_SAID = 500
 
 VERSION = {
     "version": 4, "state": "AVAILABLE", "message": "", "step": 1200, "newest_gradient": 1_000_000_000, "layers": 3,
@@ -29,6 +39,8 @@ class Played:
     def __init__(self, *models: dict[str, Any], name: str = "default") -> None:
         self.state, self.asked = STATE | {"name": name, "models": list(models)}, list[tuple[str, Any]]()
         self.status, self.body = 200, b""
+        #: A key of ENDLESS, and how often its end was said.
+        self.endless, self.said = "", 0
 
     def handler(self) -> type[BaseHTTPRequestHandler]:
         played = self
@@ -36,12 +48,21 @@ class Played:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 played.asked.append((self.path, self.headers.get("Authorization")))
+                if played.endless:
+                    self._say_for_ever(*ENDLESS[played.endless])
+                    return
                 self._answer(played.body or json.dumps(played.state).encode())
 
             def do_POST(self) -> None:
                 asked = self.rfile.read(int(self.headers["Content-Length"]))
                 played.asked.append((self.path, json.loads(asked)))
                 self._answer(json.dumps(CTR | {"serving_version": 3}).encode(), played.status)
+
+            def _say_for_ever(self, head: bytes, more: bytes) -> None:
+                with suppress(ConnectionError):
+                    for played.said in range(MOST_SAID):
+                        self.wfile.write(more if played.said else head + more)
+                        time.sleep(0.02)
 
             def _answer(self, body: bytes, status: int = 200) -> None:
                 self.send_response(status)

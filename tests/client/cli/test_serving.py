@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from afo_client.cli import serving
 from afo_client.cli.main import run
-from played_model_server import CTR, Played, on_port, on_socket
+from played_model_server import CTR, ENDLESS, Played, on_port, on_socket
 
 
 @pytest.fixture
@@ -114,6 +115,26 @@ def test_a_server_elsewhere_gets_a_token_that_is_nobody_elses(
         assert run(["serving", "ls", "--server", url]) == 3
     assert "no answer of a model server that this version of afo understands" in capsys.readouterr().err
     assert run(["serving", "ls", "--server", url]) == 6
+
+
+@pytest.mark.parametrize("endless", ENDLESS)
+def test_an_answer_without_an_end_is_late(
+    servers: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], endless: str
+) -> None:
+    monkeypatch.setattr(serving, "_LOOK_S", 0.2)
+    (played := Played(CTR)).endless = endless
+    with on_port(played) as url:
+        assert run(["serving", "ls", "--server", url]) == 6
+    shown = capsys.readouterr().err
+    assert f"the model server at {url} does not answer: " in shown
+    assert "its answer is late" in shown or "timed out" in shown
+
+
+def test_an_answer_larger_than_any_is_refused(servers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (played := Played(CTR)).body = b" " * (9 << 20)
+    with on_port(played) as url:
+        assert run(["serving", "ls", "--server", url]) == 6
+    assert "does not answer: its answer has over 8 MiB" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

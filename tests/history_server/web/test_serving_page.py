@@ -14,7 +14,7 @@ from afo_history_server.web import serving
 from afo_history_server.web.serving import LiveServers
 from job_writer import DONE, JobWriter
 from pages import text, words
-from played_model_server import CTR, VERSION, Played, on_port
+from played_model_server import CTR, MOST_SAID, VERSION, Played, on_port
 
 Serve = Callable[..., FlaskClient]
 
@@ -71,6 +71,20 @@ def test_servers_are_asked_with_the_token_and_not_for_each_page(tmp_path: Path) 
         played.body = json.dumps({"models": "none"}).encode()
         clock[0] += serving.FRESH_S
         assert "no answer of a model server" in servers.now()[0].problem
+
+
+def test_a_server_whose_answer_has_no_end_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "ANSWER_S", 0.1)
+    monkeypatch.setattr(serving, "PATIENCE_S", 0.2)
+    (played := Played(CTR)).endless, clock = "continue", [1000.0]
+    with on_port(played) as url:
+        servers = LiveServers(HistorySite(model_servers=(url,)), lambda: clock[0])
+        assert servers.now()[0].problem
+        servers._waiting[url].join()
+        assert played.said < MOST_SAID // 2, "the client ended it"
+        played.endless = ""
+        clock[0] += serving.FRESH_S
+        assert [model.name for model in servers.now()[0].state.models] == ["ctr"]
 
 
 def test_an_address_that_is_none_is_refused() -> None:
