@@ -4,12 +4,13 @@ import os
 import shutil
 import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 
-from afo.errors import DataError, NotFound
+from afo.errors import AfoError, DataError, NotFound, StorageError
 from afo.formats import decoding
 from afo.protocol.offline_task import ENDED, RESULT, OfflineResult, OfflineTask, put_task, template_program
 
@@ -46,23 +47,29 @@ class ExportProcess:
         return time.monotonic() - self._began
 
     def begin(self, task: OfflineTask) -> None:
-        """Begin an export, after the last one."""
-        if self._process is None or self._process.poll() is not None:
-            self._start()
-        shutil.rmtree(self.work_dir, ignore_errors=True)
-        self.work_dir.mkdir(mode=0o700)
-        os.truncate(self._words, 0)
-        self._began = time.monotonic()
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended, which `result` says
-            self._process.stdin.write(f"{put_task(task)}\n".encode())
+        """Begin an export, after the last one. Raises an AfoError where the machine has no room for one."""
+        with _told(self._directory):
+            # What cleans a directory of temporary files takes the file with the words, too: nothing would be in it.
+            if self._process is None or self._process.poll() is not None or not self._words.exists():
+                self._start()
+            shutil.rmtree(self.work_dir, ignore_errors=True)
+            self.work_dir.mkdir(mode=0o700)
+            os.truncate(self._words, 0)
+            self._began = time.monotonic()
+            assert self._process is not None
+            assert self._process.stdin is not None
+            with suppress(BrokenPipeError):  # it has ended, which `result` says
+                self._process.stdin.write(f"{put_task(task)}\n".encode())
 
     def result(self) -> OfflineResult | None:
         """What came of the export; None while it goes on.
 
-        Raises DataError for one that ended otherwise, and the error that it met.
+        Raises DataError for one that ended otherwise, the error that it met, or StorageError for files that are gone.
         """
+        with _told(self._directory):
+            return self._result()
+
+    def _result(self) -> OfflineResult | None:
         assert self._process is not None, "an export was begun"
         is_over = self._process.poll() is not None
         if not is_over and not (self.work_dir / ENDED).exists():
@@ -70,14 +77,15 @@ class ExportProcess:
         try:
             result = decoding.read(str(self.work_dir / RESULT), OfflineResult)
         except NotFound as error:
-            said = self._words.read_text(errors="replace")[-_LOG_TAIL:]
-            raise DataError(f"its process ended with {self._code()}; it said: {said}") from error
+            raise DataError(f"its process ended with {self._code()}; it said: {self._said()}") from error
         finally:
             shutil.rmtree(self.work_dir, ignore_errors=True)
             if is_over or not self._is_kept:
                 self.close()
         if result.error is not None:
             raise DataError(": ".join(result.error))
+        if result.version is None:
+            raise DataError(f"{self.work_dir / RESULT} names no version")
         return result
 
     def close(self) -> None:
@@ -102,10 +110,28 @@ class ExportProcess:
             self._process = subprocess.Popen(
                 template_program(), stdin=subprocess.PIPE, stdout=words, stderr=words, env=environment, bufsize=0
             )
-        psutil.Process(self._process.pid).nice(_NICENESS)
+        with suppress(psutil.NoSuchProcess):  # it has ended, which `result` says
+            psutil.Process(self._process.pid).nice(_NICENESS)
+
+    def _said(self) -> str:
+        try:
+            return self._words.read_text(errors="replace")[-_LOG_TAIL:]
+        except FileNotFoundError:
+            return f"nothing that is left, for {self._directory} was removed"
 
     def _code(self) -> str:
         try:
             return (self.work_dir / ENDED).read_text()
         except FileNotFoundError:
             return str(self._process and self._process.poll())
+
+
+@contextmanager
+def _told(directory: Path) -> Iterator[None]:
+    """Errors of the machine as one of ours: an export that fails is no reason for the chief to end."""
+    try:
+        yield
+    except AfoError:
+        raise
+    except (OSError, psutil.Error) as error:
+        raise StorageError(f"the work in {directory} failed: {error}") from error

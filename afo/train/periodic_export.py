@@ -100,8 +100,11 @@ class PeriodicExport:
         return not reasons
 
     def _begin(self, found: Found) -> None:
-        self._process.begin(self._task(found, str(self._process.work_dir)))
-        self._running = found
+        try:
+            self._process.begin(self._task(found, str(self._process.work_dir)))
+            self._running = found
+        except AfoError as error:
+            self._fail(found, error)
 
     def _task(self, found: Found, work_dir: str) -> OfflineTask:
         setup, wanted = self._setup, self._setup.job.export
@@ -123,9 +126,12 @@ class PeriodicExport:
                 self._is_new = True
         except AfoError as error:
             self._running = None
-            step = f"{found.step:,}"
-            LOG.warning("the checkpoint of step %s could not be exported: %s", step, one_line(str(error)))
-            self._is_new = True
+            self._fail(found, error)
+
+    def _fail(self, found: Found, error: AfoError) -> None:
+        step = f"{found.step:,}"
+        LOG.warning("the checkpoint of step %s could not be exported: %s", step, one_line(str(error)))
+        self._is_new = True
 
     def _report(self, found: Found, result: OfflineResult) -> None:
         assert result.version is not None, "it was told to write one"

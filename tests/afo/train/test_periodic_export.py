@@ -1,5 +1,6 @@
 """Versions while a job trains: which checkpoint, by a process of its own, one at a time."""
 
+import shutil
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -189,6 +190,46 @@ def test_all_exports_are_of_one_process_and_of_another_once_it_was_killed(
     assert "could not be exported: its process ended with -9" in caplog.text
     assert exporter() != first
     assert not forked.is_running()
+    exporting.exporter.close()
+
+
+@pytest.mark.usefixtures("no_process_is_left")
+def test_an_export_whose_directory_a_cleaner_removed_fails_and_the_next_ones_do_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exporting, work = Exporting(tmp_path, EVERY), tmp_path / "work"
+    exporting.checkpoint(1.0)
+    exporting.exporter._next = 0.0
+    exporting.exporter.look()
+    shutil.rmtree(work)  # under an export
+    with caplog.at_level("WARNING", logger="afo"):
+        assert exporting.reports_after(1)[0].step == 10
+    assert "the checkpoint of step 10 could not be exported: its process ended with " in caplog.text
+    assert f"{work / 'periodic-export'} was removed" in caplog.text
+    caplog.clear()
+    shutil.rmtree(work)  # between two
+    second = exporting.checkpoint(2.0)
+    exporting.exporter._next = 0.0
+    exporting.exporter.look()
+    assert (exporting.exporter.protected, caplog.text) == ((second,), "")
+    exporting.exporter.close()
+
+
+def test_an_export_that_cannot_begin_is_said_and_the_next_one_is_tried(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    exporting, work = Exporting(tmp_path, EVERY), tmp_path / "work"
+    exporting.checkpoint(1.0)
+    work.write_text("in the way")
+    exporting.exporter._next = 0.0
+    with caplog.at_level("WARNING", logger="afo"):
+        exporting.exporter.look()
+    assert "the checkpoint of step 10 could not be exported: the work in " in caplog.text
+    assert exporting.exporter.protected == ()
+    work.unlink()
+    exporting.exporter._next = 0.0
+    exporting.exporter.look()
+    assert exporting.exporter.protected != ()
     exporting.exporter.close()
 
 
