@@ -60,8 +60,16 @@ def find_model(config: Config, named: str | None) -> ModelRef:
     try:
         url = newest(place)
     except NotFound as error:
-        raise NotFound(f"{error}; name {_MODEL}") from error
+        raise NotFound(_checkpoint_is_gone(export, exported) if export else f"{error}; name {_MODEL}") from error
     return ModelRef(url, read_manifest(url), rows, exported)
+
+
+def _checkpoint_is_gone(export: Exported, place: str) -> str:
+    return (
+        f"{place} is an export of {export.manifest} (step {export.step:,}), and that checkpoint was removed: a job "
+        "keeps its newest ones alone (`checkpoint.keep`). Name a version of a checkpoint that is still there, or the "
+        "job for its newest one; the export itself can still be served (`afo serve`)"
+    )
 
 
 def read_export(place: str) -> Exported | None:

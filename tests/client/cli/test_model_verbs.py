@@ -109,6 +109,13 @@ def test_an_export_is_named_beside_its_checkpoint(model: Path) -> None:
     about.write_bytes(json_file.encode(Exported(manifest=str(manifest), step=20, labels=("y",), rows="int8")))
     found = find_model(load_config(), str(model / "out"))
     assert (found.text, found.rows) == (f"{model}/out, of {manifest} (step 20)", "int8")
+    manifest.unlink()
+    with pytest.raises(NotFound) as raised:
+        find_model(load_config(), str(model / "out"))
+    words = f"{model}/out is an export of {manifest} (step 20), and that checkpoint was removed: "
+    assert str(raised.value).startswith(words)
+    assert "`checkpoint.keep`" in str(raised.value)
+    assert "an exported model" not in str(raised.value)
 
 
 def test_the_model_of_a_job_is_what_it_exported(
