@@ -12,10 +12,12 @@ import msgspec
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, UsageError
 from afo.formats.decoding import UNDECODABLE, from_json
 from afo.model_servers.bounded_connection import BoundedConnection
-from afo.model_servers.served_state import ModelServerState, ServedModel
+from afo.model_servers.served_state import ModelServerState, ServedModel, shortened
 
 #: Of an answer with its headers; a server of a thousand models with sixteen versions each says less.
 _MOST_BYTES = 8 << 20
+#: In such an answer; a line of a table each.
+_MOST_VERSIONS = 20_000
 _PIECE = 1 << 16
 _ANSWER = "answer of a model server"
 _MOST_TOKEN = 4096
@@ -47,7 +49,14 @@ class ModelServerClient:
 
     def state(self, within_s: float) -> ModelServerState:
         """The server and its models."""
-        return from_json(self._ask("GET", "/v1/models", None, within_s), ModelServerState, self.address, what=_ANSWER)
+        answer = self._ask("GET", "/v1/models", None, within_s)
+        state = from_json(answer, ModelServerState, self.address, what=_ANSWER)
+        listed = sum(max(1, len(model.versions)) for model in state.models)
+        if listed > _MOST_VERSIONS:
+            raise ProtocolError(
+                f"the model server at {self.address} lists {listed:,} versions; at most {_MOST_VERSIONS:,} are shown"
+            )
+        return state
 
     def steer(self, model: str, call: str, version: int | None, within_s: float) -> ServedModel:
         """Have the server `promote` or `rollback` a model, to a version or the one that it means; the model then."""
@@ -66,7 +75,7 @@ class ModelServerClient:
         except ConnectionRefusedError as error:
             raise NobodyListens(f"no model server listens at {self.address}") from error
         except (OSError, ValueError, http.client.HTTPException) as error:
-            reason = str(error) or type(error).__name__
+            reason = shortened(str(error)) or type(error).__name__
             raise ClusterUnreachable(f"the model server at {self.address} does not answer: {reason}") from error
         finally:
             connection.close()
@@ -106,7 +115,7 @@ def parse_address(address: str) -> urllib.parse.SplitResult:
 
 def _refusal(address: str, status: int, text: bytes) -> AfoError:
     try:
-        words = str(msgspec.json.decode(text)["error"])
+        words = shortened(str(msgspec.json.decode(text)["error"]))
     except (*UNDECODABLE, KeyError, TypeError):
         words = f"HTTP {status}"
     return _KINDS.get(status, ProtocolError)(f"the model server at {address} says: {words}")

@@ -1,9 +1,30 @@
 """State of a model server and its models, the answer of `GET /v1/models`. Newer servers may say more."""
 
-from msgspec import Struct, field
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import force_setattr
+
+#: Characters of a text that a server says; of a longer one the first are kept.
+MOST_TEXT = 500
+_Label = Annotated[str, Meta(max_length=MOST_TEXT)]
 
 
-class ServedVersion(Struct, frozen=True, kw_only=True):
+def shortened(text: str) -> str:
+    """The text as it may be shown."""
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
+
+
+class _Said(Struct, frozen=True, kw_only=True):
+    """Its texts are shortened: a page shows thousands of them."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if isinstance(value := getattr(self, name), str) and len(value) > MOST_TEXT:
+                force_setattr(self, name, shortened(value))
+
+
+class ServedVersion(_Said, frozen=True, kw_only=True):
     """A version, and the requests that it answered. None: not known, or nothing measured yet."""
 
     version: int
@@ -27,7 +48,7 @@ class ServedVersion(Struct, frozen=True, kw_only=True):
     core_ms: float | None = None
 
 
-class Canary(Struct, frozen=True, kw_only=True):
+class Canary(_Said, frozen=True, kw_only=True):
     """A version that answers some of the requests until it is promoted or rejected."""
 
     version: int
@@ -39,7 +60,7 @@ class Canary(Struct, frozen=True, kw_only=True):
     score_psi: float | None = None
 
 
-class Mirror(Struct, frozen=True, kw_only=True):
+class Mirror(_Said, frozen=True, kw_only=True):
     """A version that computes a copy of some requests, and answers nobody."""
 
     label: str = ""
@@ -50,7 +71,7 @@ class Mirror(Struct, frozen=True, kw_only=True):
     score_psi: float | None = None
 
 
-class Rejected(Struct, frozen=True, kw_only=True):
+class Rejected(_Said, frozen=True, kw_only=True):
     """A version that is not served any more, and why."""
 
     version: int
@@ -58,7 +79,7 @@ class Rejected(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class ServedModel(Struct, frozen=True, kw_only=True):
+class ServedModel(_Said, frozen=True, kw_only=True):
     """A model and its versions, the newest first."""
 
     name: str
@@ -68,7 +89,7 @@ class ServedModel(Struct, frozen=True, kw_only=True):
     pinned: bool = False
     canary: Canary | None = None
     #: Percent of the requests by label.
-    split: dict[str, float] | None = None
+    split: Annotated[dict[_Label, float], Meta(max_length=100)] | None = None
     mirror: Mirror | None = None
     rejected: tuple[Rejected, ...] = ()
     requests_per_second: float = 0.0
@@ -80,7 +101,7 @@ class ServedModel(Struct, frozen=True, kw_only=True):
         return next((each for each in self.versions if each.version == self.serving_version), None)
 
 
-class ModelServerState(Struct, frozen=True, kw_only=True):
+class ModelServerState(_Said, frozen=True, kw_only=True):
     """A server."""
 
     name: str = ""

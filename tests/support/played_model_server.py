@@ -38,7 +38,7 @@ class Played:
 
     def __init__(self, *models: dict[str, Any], name: str = "default") -> None:
         self.state, self.asked = STATE | {"name": name, "models": list(models)}, list[tuple[str, Any]]()
-        self.status, self.body = 200, b""
+        self.status, self.body, self.error = 200, b"", "no version 9 is there\x1b[2J"
         #: A key of ENDLESS, and how often its end was said.
         self.endless, self.said = "", 0
 
@@ -67,7 +67,7 @@ class Played:
             def _answer(self, body: bytes, status: int = 200) -> None:
                 self.send_response(status)
                 self.end_headers()
-                self.wfile.write(b'{"error": "no version 9 is there\\u001b[2J"}' if status != 200 else body)
+                self.wfile.write(json.dumps({"error": played.error}).encode() if status != 200 else body)
 
             def address_string(self) -> str:
                 return "here"

@@ -10,7 +10,7 @@ import msgspec
 
 from afo.errors import AfoError, NotFound, UsageError
 from afo.model_servers.control_client import ModelServerClient, NobodyListens, read_client_token
-from afo.model_servers.served_state import ModelServerState, ServedModel
+from afo.model_servers.served_state import ModelServerState, ServedModel, shortened
 from afo.site.config import load_config
 from afo_client.cli.options import examples
 from afo_client.serving.server_table import HEAD, model_text, version_rows
@@ -175,4 +175,4 @@ def _none_runs(name: str | None) -> NotFound:
 
 def _unknown(model: str, asked: list[Asked]) -> NotFound:
     names = sorted({served.name for each in asked for served in each.state.models})
-    return NotFound(f"no model {model} is served; there is {', '.join(names) or 'none'}")
+    return NotFound(f"no model {model} is served; there is {shortened(', '.join(names)) or 'none'}")

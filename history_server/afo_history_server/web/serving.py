@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from flask import Blueprint, render_template
 from msgspec import Struct
 
-from afo.errors import AfoError
+from afo.errors import AfoError, in_words
 from afo.model_servers.control_client import ModelServerClient, read_client_token
 from afo.model_servers.served_state import ModelServerState, ServedModel
 from afo.site.history import HistorySite
@@ -117,7 +117,7 @@ def _look(address: str, token: str, found: dict[str, SeenServer]) -> None:
         found[address] = SeenServer(address=address, problem=str(error))
         return
     except Exception as error:  # of an answer that brings a fault of ours to light; the page says so
-        found[address] = SeenServer(address=address, problem=f"{type(error).__name__}: {error}")
+        found[address] = SeenServer(address=address, problem=in_words(error))
         return
     left_out = max(0, len(state.models) - _MOST_MODELS)
     shown = ModelServerState(

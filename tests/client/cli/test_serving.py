@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from afo.model_servers.control_client import ModelServerClient
 from afo_client.cli import serving
 from afo_client.cli.main import run
-from played_model_server import CTR, ENDLESS, Played, on_port, on_socket
+from played_model_server import CTR, ENDLESS, OLDER, VERSION, Played, on_port, on_socket
 
 
 @pytest.fixture
@@ -128,6 +129,40 @@ def test_an_answer_without_an_end_is_late(
     shown = capsys.readouterr().err
     assert f"the model server at {url} does not answer: " in shown
     assert "its answer is late" in shown or "timed out" in shown
+
+
+def test_of_long_texts_the_beginnings_are_shown(servers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = "x" * 100_000
+    model = CTR | {
+        "base_path": long, "rejected": [{"version": 2, "reason": long}], "mirror": {"label": long},
+        "versions": [OLDER | {"state": long, "message": long}],
+    }  # fmt: skip
+    with on_socket(played := Played(model, {"name": long}, name=long)):
+        for arguments in (["ls"], ["ls", "--json"], ["status", "ctr"], ["status", "none"]):
+            run(["serving", *arguments])
+            shown = "".join(capsys.readouterr())
+            assert "x" * 400 in shown
+            assert "x" * 501 not in shown
+        played.status, played.error = 409, long
+        assert run(["serving", "rollback", "ctr:9"]) == 1
+        assert f"says: {'x' * 500}…\n" in capsys.readouterr().err
+        played.state["models"] = [CTR | {"split": {long: 1}}]
+        assert run(["serving", "ls"]) == 3
+        assert len(capsys.readouterr().err) < 1000
+        played.state["models"] = [{"name": "many", "versions": [{"version": 1}] * 20_001}]
+        assert run(["serving", "ls"]) == 1
+        assert "lists 20,001 versions; at most 20,000 are shown" in capsys.readouterr().err
+
+
+def test_a_thousand_models_of_sixteen_versions_are_an_answer(servers: Path) -> None:
+    version = VERSION | {
+        "newest_gradient": 1764422400.123456, "loaded_at": 1764422400.123456, "requests": 10**12,
+        "requests_per_second": 12345.678901234567, "p50_ms": 1.2345678901234567, "p99_ms": 4.567890123456789,
+        "core_ms": 0.7512345678901234, "table_bytes": 10**12, "shared_table_bytes": 10**12,
+    }  # fmt: skip
+    models = [CTR | {"name": f"model-{number}", "versions": [version] * 16} for number in range(1000)]
+    with on_socket(Played(*models)):
+        assert len(ModelServerClient(str(servers / "default.sock")).state(30.0).models) == 1000
 
 
 def test_an_answer_larger_than_any_is_refused(servers: Path, capsys: pytest.CaptureFixture[str]) -> None:

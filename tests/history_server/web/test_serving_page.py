@@ -34,6 +34,16 @@ def test_versions_with_their_ages_and_servers_that_do_not_answer(serve: Serve) -
     assert f"{hung} No answer:" in shown
 
 
+def test_long_texts_make_no_long_page(serve: Serve) -> None:
+    long = "x" * 5000
+    versions = [VERSION | {"state": long, "message": long}] * 16
+    model = CTR | {"name": long, "base_path": long, "versions": versions}
+    with on_port(Played(*[model] * 10, name=long)) as url:
+        page = text(serve(model_servers=(url,)), "/serving")
+    assert "x" * 501 not in page
+    assert len(page) < 160 * 1500 + 10_000, "a row has a thousand characters and its marks"
+
+
 def test_a_job_names_the_servings_of_its_model(serve: Serve, done: JobWriter) -> None:
     of_name = CTR | {"name": "feeds-ctr"}
     of_place = CTR | {"name": "there", "base_path": done.paths.export + "/"}
