@@ -88,13 +88,11 @@ func (m *model) settle() {
 	if m.trial != nil || m.held.Pinned != 0 || stable == 0 {
 		return
 	}
-	newest := now.versions[0].number
-	if i := slices.IndexFunc(now.versions, func(each *version) bool { return !m.held.Rejects(each.number) }); i >= 0 {
-		newest = now.versions[i].number
-	}
-	if newest <= stable {
+	i := slices.IndexFunc(now.versions, func(each *version) bool { return m.held.TakesUp(each.number) })
+	if i < 0 || now.versions[i].number <= stable {
 		return
 	}
+	newest := now.versions[i].number
 	began := m.shared.now()
 	m.trial = &trial{version: newest, since: began, salt: fmt.Sprintf("%s/%d", m.Name, newest)}
 	m.publish(now.versions)

@@ -231,3 +231,35 @@ func TestAModelInOneDirectoryHasACanaryToo(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestAfterARejectionNoOlderVersionHasATry(t *testing.T) {
+	f := newFakes(t, latest, withCanary)
+	f.write(1, "scores 0.25")
+	f.look()
+	for number := int64(2); number < 30; number++ {
+		f.write(number, "scores 0.25")
+	}
+	f.write(30, "fails")
+	for range 3 {
+		f.look()
+		f.users(200, map[string]int64{})
+		f.model().judge()
+	}
+	f.look()
+	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 1 || len(got.Rejected) != 1 || f.loads.Load() != 2 {
+		t.Errorf("%+v after %d loads", got, f.loads.Load())
+	}
+	for number := int64(31); number < 60; number++ {
+		f.model().keep(f.model().held.Rejecting(number, f.now(), ""))
+		f.write(number, "fails")
+	}
+	f.look()
+	if got := f.registry.State()[0]; got.Canary != nil || f.loads.Load() != 2 {
+		t.Errorf("rejected ones come back: %+v", got)
+	}
+	f.write(60, "scores 0.25")
+	f.look()
+	if got := f.registry.State()[0].Canary; got == nil || got.Version != 60 {
+		t.Errorf("a newer one has its turn: %+v", got)
+	}
+}

@@ -22,22 +22,23 @@ func (m *model) hold() {
 }
 
 // eligible are the versions found that may be taken up. Of policies that name no newest version all are: the others
-// answer requests that name them. Under deciding.
+// answer requests that name them. Where nothing else is, and with a canary whatever is there, the version that answers goes
+// on without its directory: an older one would answer at once. Under deciding.
 func (m *model) eligible(found []candidate) []candidate {
 	if m.Versions.Latest == 0 {
 		return found
 	}
 	newest := m.ceiling(found)
 	kept := slices.DeleteFunc(slices.Clone(found), func(each candidate) bool {
-		return each.number > newest || m.held.Rejects(each.number)
+		return each.number > newest || !m.held.TakesUp(each.number)
 	})
-	if len(kept) > 0 || len(found) == 0 {
-		return kept
+	answers := m.find(0)
+	stays := answers != nil && (len(kept) == 0 || m.Canary != nil && m.held.Pinned == 0)
+	if len(found) > 0 && stays && !slices.ContainsFunc(kept, func(each candidate) bool { return each.number == answers.number }) {
+		kept = append(kept, answers.candidate)
+		slices.SortFunc(kept, newestFirst)
 	}
-	if answers := m.find(0); answers != nil {
-		return []candidate{answers.candidate}
-	}
-	return nil
+	return kept
 }
 
 // ceiling is the newest version that may be taken up: no newer one than is pinned, none beside a canary, and at the start

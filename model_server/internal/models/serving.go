@@ -37,7 +37,7 @@ func (s *serving) numbers() []int64 {
 	return numbers
 }
 
-// publish makes the versions that requests see, and shares them out as things stand. Under deciding.
+// publish makes the versions that requests see, shares them out as things stand, and notes which one answers. Under deciding.
 func (m *model) publish(versions []*version) {
 	slices.SortFunc(versions, func(a, b *version) int { return cmp.Compare(b.number, a.number) })
 	next := &serving{versions: versions, trial: m.trial}
@@ -51,6 +51,9 @@ func (m *model) publish(versions []*version) {
 	}
 	next.mirror = m.mirrorOf(next)
 	m.served.Store(next)
+	if answers := next.route.Default; answers != 0 && answers != m.held.Answers() {
+		m.keep(m.held.Answering(answers))
+	}
 }
 
 // defaultOf is the version that has what no share takes. Under deciding.

@@ -116,6 +116,9 @@ func (m *model) promote(version int64, by string) error {
 		}
 	}
 	return m.take(target, func(held rollout.Held) rollout.Held {
+		if now, _ := m.answeringNow(); target.number < now {
+			held = held.Leaving(now)
+		}
 		held.Pinned = version
 		return held
 	}, "promoted", by)
@@ -189,6 +192,9 @@ func (m *model) apply(number int64, loaded *version, holding func(rollout.Held) 
 	held := holding(m.held.Accepting(number))
 	if m.Canary != nil {
 		held.Stable = number
+	}
+	if held.Pinned != 0 || m.Traffic == nil || len(m.Traffic.Split) == 0 {
+		held = held.Answering(number)
 	}
 	if err := m.shared.store.Keep(m.Name, held); err != nil {
 		return loaded, status.Errorf(codes.Internal, "nothing has changed: %v", err)

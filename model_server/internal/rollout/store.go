@@ -75,9 +75,13 @@ func (s *Store) parse(text []byte) error {
 		return errors.New("it has no key `models`")
 	}
 	for name, held := range read.Models {
-		if held.Pinned < 0 || held.Stable < 0 {
-			return fmt.Errorf("model %q: pinned is %d and stable %d; allowed: 0 or more", name, held.Pinned, held.Stable)
+		if held.Pinned < 0 || held.Stable < 0 || held.Floor < 0 {
+			return fmt.Errorf("model %q: pinned is %d, stable %d and floor %d; allowed: 0 or more", name, held.Pinned, held.Stable, held.Floor)
 		}
+		for _, each := range held.Rejected { // of a file that has no floor yet
+			held = held.Leaving(each.Version)
+		}
+		read.Models[name] = held
 	}
 	s.models = read.Models
 	return nil

@@ -83,3 +83,45 @@ func TestRejectionsAreBounded(t *testing.T) {
 		t.Error(held)
 	}
 }
+
+func TestOnlyANewerVersionThanAllThatWereRejectedHasItsTry(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "default.json")
+	store, err := OpenStore(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := Held{}.Answering(2)
+	for version := int64(3); version < 40; version++ {
+		held = held.Rejecting(version, time.Unix(0, 0), "")
+	}
+	if err := store.Keep("ctr", held); err != nil {
+		t.Fatal(err)
+	}
+	if store, err = OpenStore(path); err != nil {
+		t.Fatal(err)
+	}
+	held, _ = store.Of("ctr", "")
+	for version, expected := range map[int64]bool{1: true, 2: true, 3: false, 22: false, 39: false, 40: true} {
+		if held.TakesUp(version) != expected {
+			t.Errorf("version %d: %v", version, !expected)
+		}
+	}
+	if got := held.Default([]int64{30, 3, 2}, 0); got != 2 {
+		t.Error(got)
+	}
+}
+
+func TestAFileWithoutAFloorHasThatOfItsRejections(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "default.json")
+	text := `{"models": {"ctr": {"base_path": "/m", "pinned": 0, "stable": 2, "rejected": [{"version": 5, "at": 1, "reason": ""}]}}}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	store, err := OpenStore(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, _ := store.Of("ctr", "/m"); held.Floor != 5 {
+		t.Error(held)
+	}
+}
