@@ -263,3 +263,54 @@ func TestAfterARejectionNoOlderVersionHasATry(t *testing.T) {
 		t.Errorf("a newer one has its turn: %+v", got)
 	}
 }
+
+func TestASavedModelInThePlaceOfTheOneThatAnswersWaitsForAPromote(t *testing.T) {
+	f := newFakes(t, latest, withCanary)
+	f.write(3, "v3")
+	f.look()
+	f.write(3, "other")
+	f.look()
+	f.look()
+	f.answers("v3", 3)
+	f.state(3, StateAvailable, "`afo serving promote ctr:3` takes it up")
+	if f.loads.Load() != 1 || f.said("a SavedModel is not taken up: it is another one than the version 3 that answers") != 1 {
+		t.Errorf("%d loads; %s", f.loads.Load(), f.log.text.String())
+	}
+	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.answers("other", 3)
+	f.look()
+	f.state(3, StateAvailable, "")
+	if all, _ := f.registry.Status("ctr", 3); all[0].Message != "" {
+		t.Error(all)
+	}
+}
+
+func TestARepairedVersionThatWasRejectedWaitsForAPromote(t *testing.T) {
+	f := trying(t, "fails")
+	f.users(400, map[string]int64{})
+	f.model().judge()
+	f.look()
+	f.registry.shared.draining.Wait()
+	f.write(2, "repaired")
+	f.look()
+	f.look()
+	f.state(2, StateEnd, "`afo serving promote ctr:2` takes it up")
+	if f.loads.Load() != 2 || f.said("version 2 was rejected, and another SavedModel is under its number") != 1 {
+		t.Errorf("%d loads; %s", f.loads.Load(), f.log.text.String())
+	}
+	f.must(f.registry.Promote("ctr", 2, "ann"))
+	f.answers("repaired", 2)
+}
+
+func TestAnOlderExportIsNotTakenUpBesideACanarysStableVersion(t *testing.T) {
+	f := newFakes(t, latest, withCanary)
+	f.write(20, "v20")
+	f.look()
+	f.remove(20)
+	f.write(10, "v10")
+	f.look()
+	f.answers("v20", 20)
+	f.state(10, StateEnd, "version 10 is older than 20")
+	f.must(f.registry.Promote("ctr", 10, "ann"))
+	f.answers("v10", 10)
+}

@@ -42,6 +42,7 @@ func (m *model) look(ctx context.Context) {
 		return
 	}
 	m.missCanary(found)
+	m.tellWithheld(found)
 	picked := m.pick(found)
 	if len(picked.candidates) == 0 {
 		m.say(m.noneOf(found))
@@ -75,7 +76,7 @@ func (m *model) pick(found []candidate) picked {
 	m.deciding.Lock()
 	defer m.deciding.Unlock()
 	wanted := wanted(m.Versions, m.eligible(found), m.standing)
-	return picked{m.withPinned(wanted, found), m.calls}
+	return picked{m.withoutReplaced(m.withPinned(wanted, found)), m.calls}
 }
 
 // standing is under deciding.

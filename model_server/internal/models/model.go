@@ -38,6 +38,9 @@ type model struct {
 	// unsaved: what is held is not in its file yet.
 	unsaved bool
 	trial   *trial
+	// withheld are versions that only a call takes up, and rejectedAs what rejected ones were.
+	withheld   map[int64]withheld
+	rejectedAs map[int64]identity
 	// calls counts those that changed what is served: what was picked before holds no more.
 	calls int
 	// calling is held by a call, for as long as it takes.

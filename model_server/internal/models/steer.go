@@ -143,7 +143,7 @@ func (m *model) answeringNow() (answering, canary int64) {
 // take makes a version answer all requests that name none. It is loaded first, where it is not; what fails changes nothing.
 func (m *model) take(target candidate, holding func(rollout.Held) rollout.Held, done, by string) error {
 	var loaded *version
-	if m.served.Load().find(target.number) == nil {
+	if there := m.served.Load().find(target.number); there == nil || there.identity != target.identity {
 		var err error
 		if loaded, err = m.loadForCall(target); err != nil {
 			return err
@@ -204,7 +204,7 @@ func (m *model) apply(number int64, loaded *version, holding func(rollout.Held) 
 	if m.trial != nil {
 		m.endTrial("ended by a call")
 	}
-	if there == nil {
+	if loaded != nil && (there == nil || there.identity != loaded.identity) {
 		m.serve(loaded)
 	} else {
 		m.publish(m.served.Load().versions)
@@ -231,6 +231,9 @@ func (m *model) older(answering, version int64) (candidate, error) {
 	}
 	for _, each := range found {
 		if each.number == version || version == 0 && each.number < answering && m.mayAnswer(each.number) {
+			if there := m.served.Load().find(each.number); there != nil {
+				return there.candidate, nil // whatever took its place on disk
+			}
 			return each, nil
 		}
 	}
@@ -266,7 +269,7 @@ func (m *model) notThere(version int64, found []candidate) error {
 func (m *model) available() ([]candidate, error) {
 	stop := m.remind("reading base_path", "base_path", m.BasePath)
 	defer stop()
-	found, _, err := scan(m.BasePath)
+	found, _, err := scan(m.Directory())
 	for _, each := range m.served.Load().versions {
 		if !slices.ContainsFunc(found, func(other candidate) bool { return other.number == each.number }) {
 			found = append(found, each.candidate)

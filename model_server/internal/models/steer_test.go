@@ -266,3 +266,14 @@ func TestSomeVersionAnswersHoweverCallsAndLooksFollow(t *testing.T) {
 		t.Error(f.log.text.String())
 	}
 }
+
+func TestAPinnedVersionIsNotReplacedOnItsPlace(t *testing.T) {
+	f := looked(t, latest, []int64{2, 3})
+	f.must(f.registry.Rollback("ctr", 2, "ann"))
+	f.write(2, "other")
+	f.look()
+	f.stands(2, true, 3)
+	f.state(2, StateAvailable, "another one than the version 2 that answers")
+	f.must(f.registry.Promote("ctr", 2, "ann"))
+	f.answers("other", 2)
+}
