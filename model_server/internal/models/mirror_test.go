@@ -11,6 +11,7 @@ import (
 	"afo/model_server/internal/config"
 	pb "afo/model_server/internal/tfserving"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -44,6 +45,30 @@ func TestASplitSharesRequestsOut(t *testing.T) {
 	f.users(100, map[string]int64{})
 	if _, version, _ := f.ask(Spec{Name: "ctr"}, "x"); version != 1 {
 		t.Error("a pin is for all")
+	}
+}
+
+func TestARejectedVersionHasNoShareOfASplitUntilAPromote(t *testing.T) {
+	f := labelled(t, &config.Traffic{HashHeader: "x-user-id", Split: map[string]float64{"stable": 25, "next": 75}}, "v9")
+	fails(t, f.registry.Rollback("ctr", 0, "ann"), codes.FailedPrecondition, "`rollback ctr:VERSION` pins one for all requests, and to drop a challenger")
+	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.model().held.Pinned = 0 // as a version that was rejected otherwise
+	f.look()
+	f.model().publish(f.model().served.Load().versions)
+	for range 50 {
+		if _, version, err := f.ask(Spec{Name: "ctr"}, "x"); version != 1 || err != nil {
+			t.Fatal(version, err)
+		}
+	}
+	f.must(f.registry.Promote("ctr", 0, "ann"))
+	chosen := map[string]int64{}
+	f.users(200, chosen)
+	counts := map[int64]int{}
+	for _, version := range chosen {
+		counts[version]++
+	}
+	if counts[1] == 0 || counts[9] == 0 || len(f.registry.State()[0].Rejected) != 0 {
+		t.Error(counts)
 	}
 }
 

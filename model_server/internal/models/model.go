@@ -43,8 +43,8 @@ type model struct {
 	rejectedAs map[int64]identity
 	// calls counts those that changed what is served: what was picked before holds no more.
 	calls int
-	// calling is held by a call, for as long as it takes.
-	calling sync.Mutex
+	// calling is the call that loads a version, nil: none.
+	calling *call
 
 	lastSaid      string
 	lastFallback  string

@@ -69,7 +69,7 @@ func (m *model) defaultOf(numbers []int64) int64 {
 // signatures, is of the largest one.
 func (m *model) split(of *serving) {
 	shares, largest := rollout.SplitOf(slices.Sorted(maps.Keys(m.Traffic.Split)), m.Traffic.Split, func(label string) int64 {
-		if number := m.VersionLabels[label]; of.find(number) != nil {
+		if number := m.VersionLabels[label]; of.find(number) != nil && !m.held.Rejects(number) {
 			return number
 		}
 		return 0

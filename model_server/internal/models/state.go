@@ -81,7 +81,7 @@ func (m *model) state() ModelState {
 	if number := served.route.Default; number != 0 {
 		state.ServingVersion = &number
 	}
-	if m.Traffic != nil && m.held.Pinned == 0 && len(m.Traffic.Split) > 0 {
+	if m.splits() && m.held.Pinned == 0 {
 		state.Split = m.Traffic.Split
 	}
 	_, state.RequestsPerSecond = m.window.Read(m.shared.now())

@@ -80,8 +80,9 @@ func TestARollbackToAVersionThatIsLoadedLoadsNothing(t *testing.T) {
 }
 
 func TestACallThatFailsChangesNothing(t *testing.T) {
-	f := looked(t, latest, []int64{1, 3})
+	f := looked(t, latest, []int64{3})
 	f.write(2, "broken")
+	f.write(1, "broken too")
 	for _, each := range []struct {
 		err  error
 		code codes.Code
@@ -123,17 +124,85 @@ func TestARollbackWaitsForNoOtherLoad(t *testing.T) {
 	}
 }
 
-func TestOneCallOfAModelAtATime(t *testing.T) {
-	f := looked(t, latest, []int64{2})
-	f.write(1, "hangs")
+func TestOneCallOfAModelLoadsAtATime(t *testing.T) {
+	f := looked(t, latest, []int64{3})
+	f.write(1, "v1")
+	f.write(2, "hangs")
 	done := make(chan error)
-	go func() { done <- f.registry.Rollback("ctr", 0, "ann") }()
+	go func() { done <- f.registry.Rollback("ctr", 2, "ann") }()
 	<-f.loading
-	f.answers("v2", 2)
-	fails(t, f.registry.Promote("ctr", 0, "bob"), codes.Aborted, "another call changes the versions of ctr")
+	f.answers("v3", 3)
+	fails(t, f.registry.Rollback("ctr", 1, "bob"), codes.Aborted,
+		"another call changes the versions of ctr: a rollback to version 2 by ann since 1970-01-01T00:16:40Z")
 	close(f.goOn)
 	f.must(<-done)
-	f.answers("hangs", 1)
+	f.answers("hangs", 2)
+	if f.said("a call failed, and has changed nothing") != 1 || f.said("by=bob") != 1 {
+		t.Error(f.log.text.String())
+	}
+}
+
+func TestACallForALoadedVersionWaitsForNoneThatLoads(t *testing.T) {
+	f := looked(t, config.Versions{Latest: 2}, []int64{2, 3})
+	f.write(1, "hangs")
+	done := make(chan error)
+	go func() { done <- f.registry.Rollback("ctr", 1, "ann") }()
+	<-f.loading
+	f.must(f.registry.Rollback("ctr", 2, "bob"))
+	f.stands(2, true, 3)
+	close(f.goOn)
+	fails(t, <-done, codes.Aborted, "another call has changed which version of ctr answers meanwhile")
+	f.stands(2, true, 3)
+	f.state(1, StateEnd, "")
+	if f.closes.Load() != 1 {
+		t.Errorf("%d closed", f.closes.Load())
+	}
+}
+
+func TestARollbackGoesToTheVersionThatAnsweredBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "default.json")
+	kept := func(options *Options) {
+		var err error
+		if options.Store, err = rollout.OpenStore(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := looked(t, latest, []int64{1}, kept)
+	f.write(2, "v2")
+	f.write(3, "v3")
+	f.look()
+	f.write(4, "v4")
+	f.write(5, "v5")
+	f.look()
+	again := newFakes(t, latest, kept, func(options *Options) { options.Models[0].BasePath = f.base })
+	again.look()
+	again.must(again.registry.Rollback("ctr", 0, "ann"))
+	again.stands(3, true, 5)
+	again.write(1, "broken")
+	f.must(os.RemoveAll(filepath.Join(f.base, "1")))
+	f.must(os.Rename(filepath.Join(again.base, "1"), filepath.Join(f.base, "1")))
+	again.must(again.registry.Rollback("ctr", 0, "ann"))
+	again.stands(2, true, 5, 3)
+	again.state(1, StateEnd, "it is broken")
+	if again.said("a call takes a version, as others cannot be loaded") != 1 || again.said("passed_over=[1]") != 1 {
+		t.Error(again.log.text.String())
+	}
+}
+
+func TestAPromotePassesOverDamagedVersions(t *testing.T) {
+	f := looked(t, latest, []int64{1, 2})
+	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.write(3, "v3")
+	f.write(4, "broken")
+	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.stands(3, false, 2)
+	f.state(4, StateEnd, "it is broken")
+	f.must(f.registry.Promote("ctr", 3, "ann"))
+	f.stands(3, true, 2)
+	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.stands(3, false, 2)
+	f.look()
+	f.stands(3, false, 2)
 }
 
 func TestAPinSurvivesARestart(t *testing.T) {
