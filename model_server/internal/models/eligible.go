@@ -9,7 +9,7 @@ import (
 func (m *model) hold() {
 	held, other := m.shared.store.Of(m.Name, m.BasePath)
 	if other != "" {
-		m.log.Warn("what control.state_file holds of the model is of another base_path, and does not count", "of", other, "base_path", m.BasePath)
+		m.log.Warn("what control.state_file holds of the model is of another base_path, and does not count; it does again at that base_path", "of", other, "base_path", m.BasePath)
 	}
 	if m.Canary == nil {
 		held.Stable = 0

@@ -125,3 +125,63 @@ func TestAFileWithoutAFloorHasThatOfItsRejections(t *testing.T) {
 		t.Error(held)
 	}
 }
+
+func TestAnotherSpellingOfAPlaceIsTheSamePlace(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "ctr")
+	link := filepath.Join(t.TempDir(), "link")
+	for _, err := range []error{os.Mkdir(base, 0o700), os.Symlink(base, link)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	store, _ := OpenStore("")
+	keep := func(held Held) {
+		if err := store.Keep("ctr", held); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(Held{BasePath: base, Pinned: 3})
+	for _, same := range []string{base + "/", base + "/../ctr", link, link + "/"} {
+		held, other := store.Of("ctr", same)
+		if held.Pinned != 3 || other != "" || held.BasePath != same {
+			t.Error(same, held, other)
+		}
+		keep(held)
+	}
+	if len(store.Elsewhere["ctr"]) != 0 {
+		t.Error(store.Elsewhere)
+	}
+}
+
+func TestWhatWasHeldAtAnotherPlaceComesBackWithIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "default.json")
+	open := func() *Store {
+		store, err := OpenStore(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store
+	}
+	store := open()
+	for place := range 20 {
+		if err := store.Keep("ctr", Held{BasePath: fmt.Sprint("/m", place), Pinned: int64(place)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store = open()
+	if held, other := store.Of("ctr", "/m18"); held.Pinned != 18 || other != "/m19" {
+		t.Error(held, other)
+	}
+	if held, _ := store.Of("ctr", "/m1"); held.Pinned != 0 {
+		t.Error("places have no bound", held)
+	}
+	if err := store.Keep("ctr", Held{BasePath: "/m18", Pinned: 7}); err != nil {
+		t.Fatal(err)
+	}
+	if held, other := open().Of("ctr", "/m18/"); held.Pinned != 7 || other != "" {
+		t.Error(held, other)
+	}
+	if held, _ := open().Of("ctr", "/m19"); held.Pinned != 19 {
+		t.Error(held)
+	}
+}
