@@ -58,13 +58,18 @@ func newHandler(settings *config.Config, predictor models.Predictor, counted *me
 // missing says which models keep the server from being ready.
 func missing(predictor models.Predictor) string {
 	var names []string
+	help := ""
+	steered, _ := predictor.(interface{ PromoteHelps(model string) bool })
 	for _, name := range predictor.Names() {
 		if _, _, err := predictor.Signatures(models.Spec{Name: name}); err != nil {
 			names = append(names, name)
+			if steered != nil && steered.PromoteHelps(name) {
+				help += fmt.Sprintf("; a pin or rejections keep versions of %s back: `afo serving promote %s` takes the newest one", name, name)
+			}
 		}
 	}
 	if len(names) == 0 {
 		return "a version has just changed; ask again"
 	}
-	return "no version is available of " + strings.Join(names, ", ")
+	return "no version is available of " + strings.Join(names, ", ") + help
 }

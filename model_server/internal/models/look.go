@@ -43,6 +43,7 @@ func (m *model) look(ctx context.Context) {
 	}
 	m.missCanary(found)
 	m.tellWithheld(found)
+	m.tellPin(found)
 	picked := m.pick(found)
 	if len(picked.candidates) == 0 {
 		m.say(m.noneOf(found))

@@ -8,10 +8,12 @@ import (
 
 // ModelState is all that is known of a model, as GET /v1/models has it. Times are seconds since 1970.
 type ModelState struct {
-	Name              string              `json:"name"`
-	BasePath          string              `json:"base_path"`
-	ServingVersion    *int64              `json:"serving_version"`
-	Pinned            bool                `json:"pinned"`
+	Name           string `json:"name"`
+	BasePath       string `json:"base_path"`
+	ServingVersion *int64 `json:"serving_version"`
+	Pinned         bool   `json:"pinned"`
+	// PinnedVersion may be gone: then another one answers.
+	PinnedVersion     *int64              `json:"pinned_version"`
 	Canary            *CanaryState        `json:"canary"`
 	Split             map[string]float64  `json:"split"`
 	Mirror            *MirrorState        `json:"mirror"`
@@ -77,6 +79,9 @@ func (m *model) state() ModelState {
 	state := ModelState{
 		Name: m.Name, BasePath: m.BasePath, Pinned: m.held.Pinned != 0, Canary: m.canaryState(), Mirror: m.mirrorState(served),
 		Rejected: append([]rollout.Rejection{}, m.held.Rejected...), Versions: []VersionState{},
+	}
+	if pinned := m.held.Pinned; pinned != 0 {
+		state.PinnedVersion = &pinned
 	}
 	if number := served.route.Default; number != 0 {
 		state.ServingVersion = &number

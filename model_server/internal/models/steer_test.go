@@ -346,3 +346,35 @@ func TestAPinnedVersionIsNotReplacedOnItsPlace(t *testing.T) {
 	f.must(f.registry.Promote("ctr", 2, "ann"))
 	f.answers("other", 2)
 }
+
+func TestAPinnedVersionThatIsGoneIsNamed(t *testing.T) {
+	store, err := rollout.OpenStore("")
+	kept := func(options *Options) { options.Store = store }
+	f := looked(t, latest, []int64{3, 4}, kept)
+	f.must(err)
+	f.must(f.registry.Rollback("ctr", 3, "ann"))
+	f.remove(3)
+	f.look()
+	f.stands(3, true, 4)
+	f.write(2, "v2")
+	again := newFakes(t, latest, kept, func(options *Options) { options.Models[0].BasePath = f.base })
+	again.look()
+	again.look()
+	again.stands(2, true, 4)
+	state := again.registry.State()[0]
+	if state.PinnedVersion == nil || *state.PinnedVersion != 3 || again.said("the pinned version is gone") != 1 {
+		t.Errorf("%+v; %s", state, again.log.text.String())
+	}
+	f.remove(2)
+	none := newFakes(t, latest, kept, func(options *Options) { options.Models[0].BasePath = f.base })
+	none.look()
+	if none.registry.Ready() || !none.registry.PromoteHelps("ctr") || none.said("the pinned version is gone") != 1 {
+		t.Error(none.log.text.String())
+	}
+	none.must(none.registry.Promote("ctr", 0, "ann"))
+	none.look()
+	none.stands(4, false)
+	if none.registry.PromoteHelps("ctr") || none.registry.State()[0].PinnedVersion != nil {
+		t.Error("nothing is kept back")
+	}
+}
