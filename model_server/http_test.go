@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"afo/model_server/internal/models"
 )
 
 func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
@@ -41,5 +44,26 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("the answer is still being written")
+	}
+}
+
+// unready is a model of which no version answers.
+type unready struct {
+	models.Predictor
+	helps bool
+}
+
+func (unready) Names() []string { return []string{"ctr"} }
+func (unready) Signatures(models.Spec) (map[string]models.Signature, int64, error) {
+	return nil, 0, errors.New("none")
+}
+func (u unready) PromoteHelps(string) bool { return u.helps }
+
+func TestWhatKeepsAServerFromBeingReadyNamesThePromoteThatHelps(t *testing.T) {
+	if got := missing(unready{}); got != "no version is available of ctr" {
+		t.Error(got)
+	}
+	if got := missing(unready{helps: true}); !strings.HasSuffix(got, "`afo serving promote ctr` takes the newest one") {
+		t.Error(got)
 	}
 }

@@ -87,6 +87,8 @@ class ServedModel(_Said, frozen=True, kw_only=True):
     #: Whose answers requests get that name no version.
     serving_version: int | None = None
     pinned: bool = False
+    #: The version that an operator holds; another one answers where it is gone. None: not pinned, or an older server.
+    pinned_version: int | None = None
     canary: Canary | None = None
     #: Percent of the requests by label.
     split: Annotated[dict[_Label, float], Meta(max_length=100)] | None = None
@@ -94,6 +96,15 @@ class ServedModel(_Said, frozen=True, kw_only=True):
     rejected: tuple[Rejected, ...] = ()
     requests_per_second: float = 0.0
     versions: tuple[ServedVersion, ...] = ()
+
+    @property
+    def lost_pin(self) -> int | None:
+        """The pinned version, where another one answers, or none."""
+        return self.pinned_version if self.pinned_version != self.serving_version else None
+
+    def is_rejected(self, version: int) -> bool:
+        """Whether a version is not taken up by itself."""
+        return any(each.version == version for each in self.rejected)
 
     @property
     def serving(self) -> ServedVersion | None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 import msgspec
 
-from afo.errors import AfoError, NotFound, UsageError
+from afo.errors import AfoError, ClusterUnreachable, NotFound, UsageError
 from afo.model_servers.control_client import ModelServerClient, NobodyListens, read_client_token
 from afo.model_servers.served_state import ModelServerState, ServedModel, shortened
 from afo.site.config import load_config
@@ -29,6 +29,13 @@ class Asked(NamedTuple):
 
     client: ModelServerClient
     state: ModelServerState
+
+
+class Answers(NamedTuple):
+    """Servers that answered, and what kept others from it."""
+
+    asked: list[Asked]
+    problems: list[AfoError]
 
 
 @click.group(help="Show and steer model servers: those of this user here, which `afo serve` started, or another one.")
@@ -57,7 +64,7 @@ def _of_servers(function: _Function) -> _Function:
 @_of_servers
 def list_versions(name: str | None, server: str | None, token_file: str | None, as_json: bool) -> None:
     """Print a table, or JSON."""
-    asked = _ask(_clients(name, server, token_file))
+    asked = _ask(_clients(name, server, token_file)).asked
     if as_json:
         print_json({"servers": [msgspec.to_builtins(each.state) for each in asked]})
         return
@@ -73,10 +80,10 @@ def list_versions(name: str | None, server: str | None, token_file: str | None, 
 @_of_servers
 def status(model: str | None, name: str | None, server: str | None, token_file: str | None, as_json: bool) -> None:
     """Print some lines for each model."""
-    asked = _ask(_clients(name, server, token_file))
-    found = [(each, served) for each in asked for served in each.state.models if model in (None, served.name)]
+    answers = _ask(_clients(name, server, token_file))
+    found = [(each, served) for each in answers.asked for served in each.state.models if model in (None, served.name)]
     if model is not None and not found:
-        raise _unknown(model, asked)
+        raise _unknown(model, answers)
     if as_json:
         models = [{"server": each.state.name, **msgspec.to_builtins(served)} for each, served in found]
         print_json({"models": models})
@@ -113,10 +120,10 @@ def _steer(call: str, text: str, clients: list[ModelServerClient], as_json: bool
     if match is None or int(match[2] or 1) >= 1 << 63:
         raise UsageError(f"{text!r} is no model; write MODEL or MODEL:VERSION, with a version from 1 to 2^63-1")
     model, version = match[1], int(match[2]) if match[2] else None
-    asked = _ask(clients)
-    having = [each for each in asked if any(served.name == model for served in each.state.models)]
+    answers = _ask(clients)
+    having = [each for each in answers.asked if any(served.name == model for served in each.state.models)]
     if not having:
-        raise _unknown(model, asked)
+        raise _unknown(model, answers)
     if len(having) > 1:
         names = ", ".join(each.state.name for each in having)
         raise UsageError(f"{model} is served by {names}; say which one is meant: --name NAME")
@@ -150,7 +157,7 @@ def _clients(name: str | None, server: str | None, token_file: str | None) -> li
     return [ModelServerClient(str(path)) for path in found]
 
 
-def _ask(clients: list[ModelServerClient]) -> list[Asked]:
+def _ask(clients: list[ModelServerClient]) -> Answers:
     """Those that answer. One that has ended is passed over, one that hangs is named; raises where that leaves none."""
     asked, problems = list[Asked](), list[AfoError]()
     for client in clients:
@@ -165,7 +172,7 @@ def _ask(clients: list[ModelServerClient]) -> list[Asked]:
         raise problems[0] if problems else _none_runs(None)
     for problem in problems:
         say(f"warning: {problem}")
-    return asked
+    return Answers(asked, problems)
 
 
 def _none_runs(name: str | None) -> NotFound:
@@ -173,6 +180,11 @@ def _none_runs(name: str | None) -> NotFound:
     return NotFound(f"{which} of yours runs here; `afo serve` starts one, --server names one elsewhere")
 
 
-def _unknown(model: str, asked: list[Asked]) -> NotFound:
-    names = sorted({served.name for each in asked for served in each.state.models})
-    return NotFound(f"no model {model} is served; there is {shortened(', '.join(names)) or 'none'}")
+def _unknown(model: str, answers: Answers) -> AfoError:
+    names = sorted({served.name for each in answers.asked for served in each.state.models})
+    there = f"there is {shortened(', '.join(names)) or 'none'}"
+    if answers.problems:
+        return ClusterUnreachable(
+            f"whether a model {model} is served is not known: a server did not answer; of the others {there}"
+        )
+    return NotFound(f"no model {model} is served; {there}")

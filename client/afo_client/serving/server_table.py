@@ -20,10 +20,7 @@ def version_rows(server: ModelServerState, now: float) -> Iterator[tuple[str, ..
 def model_text(server: ModelServerState, model: ServedModel, now: float) -> str:
     """All that is known of a model."""
     lines = [_line(f"{model.name} on {server.name or 'a server'} (process {server.pid}), {model.base_path}")]
-    if model.serving_version is None:
-        lines.append("  no version answers")
-    else:
-        lines.append(f"  serving version {model.serving_version}{', pinned' if model.pinned else ''}")
+    lines.append(f"  {_answering(model)}")
     if model.canary is not None:
         lines.append(f"  canary: {_canary(model.canary, now)}")
     if model.split:
@@ -41,6 +38,14 @@ def model_text(server: ModelServerState, model: ServedModel, now: float) -> str:
         lines.append(table(_VERSION_HEAD, rows))
     lines += [_line(f"version {version.version}: {version.message}") for version in model.versions if version.message]
     return "\n".join(lines)
+
+
+def _answering(model: ServedModel) -> str:
+    """The version that answers, and whether that is the pinned one."""
+    lost = "" if model.lost_pin is None else f"; version {model.lost_pin} is pinned, and is not there"
+    if model.serving_version is None:
+        return f"no version answers{lost}"
+    return f"serving version {model.serving_version}{lost or (', pinned' if model.pinned else '')}"
 
 
 def _line(text: str) -> str:
@@ -62,8 +67,8 @@ def _state(model: ServedModel, version: ServedVersion) -> str:
     if model.canary is not None and model.canary.version == version.version:
         return f"{version.state}, canary {model.canary.traffic_percent:g}%"
     if model.serving_version == version.version:
-        return f"{version.state}, {'pinned' if model.pinned else 'serving'}"
-    return version.state
+        return f"{version.state}, {'pinned' if model.pinned and model.lost_pin is None else 'serving'}"
+    return f"{version.state}, REJECTED" if model.is_rejected(version.version) else version.state
 
 
 def _number(value: int | None) -> str:

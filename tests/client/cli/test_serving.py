@@ -32,6 +32,27 @@ def test_a_line_for_each_version(servers: Path, capsys: pytest.CaptureFixture[st
     assert empty.split() == ["other", "empty"]
 
 
+def test_a_rejected_version_and_a_pin_that_is_gone(servers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rejected = [{"version": 3, "at": 1, "reason": "slow"}]
+    with on_socket(Played(CTR | {"pinned_version": 5, "canary": None, "rejected": rejected})):
+        assert run(["serving", "ls"]) == 0
+        _, first, second = capsys.readouterr().out.splitlines()
+        assert run(["serving", "status", "ctr"]) == 0
+    assert " AVAILABLE, serving " in first
+    assert " END, REJECTED " in second
+    assert "  serving version 4; version 5 is pinned, and is not there\n" in capsys.readouterr().out
+
+
+def test_of_a_server_that_does_not_answer_nothing_is_known(servers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = Played(CTR, name="broken")
+    broken.body = b"<html>"
+    with on_socket(Played({"name": "cvr"})), on_socket(broken, "broken"):
+        assert run(["serving", "rollback", "ctr"]) == 6
+    assert "a model ctr is served is not known: a server did not answer; of the others there is cvr" in (
+        capsys.readouterr().err
+    )
+
+
 def test_json_is_what_the_servers_say(servers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with on_socket(Played(CTR)):
         assert run(["serving", "ls", "--json"]) == 0
