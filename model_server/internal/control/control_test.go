@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -147,5 +148,39 @@ func TestADirectoryThatOthersMayEnterIsRefused(t *testing.T) {
 	}
 	if _, err := Listen("/proc/none/ctr.sock", "ctr"); err == nil {
 		t.Error("there is no such directory")
+	}
+}
+
+func TestALockThatIsALinkIsRefusedAndWhatItNamesStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "servers", "ctr.sock")
+	notes := filepath.Join(t.TempDir(), "notes")
+	err := errors.Join(os.Mkdir(filepath.Dir(path), 0o700), os.WriteFile(notes, []byte("mine"), 0o600), os.Symlink(notes, path+".lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(path, "ctr"); err == nil || !strings.Contains(err.Error(), ".lock is a link") {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(notes); err != nil || string(text) != "mine" {
+		t.Error(string(text), err)
+	}
+}
+
+func TestWhatIsAnotherUsersIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a directory away")
+	}
+	path := filepath.Join(t.TempDir(), "servers", "ctr.sock")
+	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o700), os.WriteFile(path+".lock", nil, 0o600), os.Chown(path+".lock", 65534, 65534)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(path, "ctr"); err == nil || !strings.Contains(err.Error(), ".lock is no file, or another user's") {
+		t.Error(err)
+	}
+	if err := os.Chown(filepath.Dir(path), 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(path, "ctr"); err == nil || !strings.Contains(err.Error(), "is another user's, who may replace the socket") {
+		t.Error(err)
 	}
 }

@@ -52,6 +52,9 @@ func privateDirectory(path string) (*os.File, error) {
 		return nil, fmt.Errorf("control.socket: %w", err)
 	}
 	info, err := directory.Stat()
+	if err == nil && !owned(info) {
+		err = fmt.Errorf("%s is another user's, who may replace the socket; name one in a directory of your own", path)
+	}
 	if err == nil && info.Mode().Perm()&0o077 != 0 {
 		err = fmt.Errorf("%s has the mode %#o, with which others may reach the socket; chmod 700 %s", path, info.Mode().Perm(), path)
 	}
@@ -62,9 +65,27 @@ func privateDirectory(path string) (*os.File, error) {
 	return directory, nil
 }
 
+// owned says whether this user has it.
+func owned(info fs.FileInfo) bool {
+	of, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(of.Uid) == os.Geteuid()
+}
+
+// locked follows no link, and writes into no file but one of this user that it has locked.
 func locked(path, name string) (*os.File, error) {
-	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fmt.Errorf("control.socket: %s is a link, where the server has a file that it locks; remove it", path)
+	}
 	if err != nil {
+		return nil, fmt.Errorf("control.socket: %w", err)
+	}
+	info, err := lock.Stat()
+	if err == nil && (!info.Mode().IsRegular() || !owned(info)) {
+		err = fmt.Errorf("%s is no file, or another user's, where the server has one that it locks; remove it", path)
+	}
+	if err != nil {
+		lock.Close()
 		return nil, fmt.Errorf("control.socket: %w", err)
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
