@@ -3,15 +3,13 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"time"
+
+	"afo/model_server/internal/strict"
 )
 
 // Config is the whole configuration, in the words of the file that users write: messages name its keys. Durations are
@@ -134,15 +132,7 @@ func Parse(text []byte) (*Config, error) {
 		PollSeconds:  1,
 		DrainSeconds: 30,
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(config); err != nil {
-		return nil, fmt.Errorf("it is no JSON object of known keys: %w", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON object; remove it")
-	}
-	if err := checkKeys(text); err != nil {
+	if err := strict.Unmarshal(text, config, "version_labels", "split"); err != nil {
 		return nil, err
 	}
 	config.fill()

@@ -4,7 +4,7 @@ package control
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -12,6 +12,7 @@ import (
 
 	"afo/model_server/internal/access"
 	"afo/model_server/internal/models"
+	"afo/model_server/internal/strict"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -116,6 +117,10 @@ func Steer(versions Versions) func(w http.ResponseWriter, r *http.Request, who s
 
 // readVersion reads `{"version": 3}`, 0 for a body without one.
 func readVersion(w http.ResponseWriter, r *http.Request) (int64, error) {
+	if r.URL.RawQuery != "" {
+		return 0, status.Errorf(codes.InvalidArgument, "the request has the query %.200q, which is not read; a version is in the body: `{\"version\": 3}`",
+			r.URL.RawQuery)
+	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBody))
 	if err != nil {
 		return 0, status.Errorf(codes.InvalidArgument, "the body cannot be read: %v", err)
@@ -124,25 +129,27 @@ func readVersion(w http.ResponseWriter, r *http.Request) (int64, error) {
 		return 0, nil
 	}
 	var read struct {
-		Version *int64 `json:"version"`
+		// The text, as null is not the same as none.
+		Version json.RawMessage `json:"version"`
 	}
-	decoder := json.NewDecoder(strings.NewReader(string(text)))
-	decoder.DisallowUnknownFields()
-	err = decoder.Decode(&read)
-	if err == nil {
-		if _, more := decoder.Token(); more != io.EOF {
-			err = fmt.Errorf("something follows the JSON object")
-		}
-	}
+	version := int64(0)
+	err = strict.Unmarshal(text, &read)
 	switch {
 	case err != nil:
-		return 0, status.Errorf(codes.InvalidArgument, "the body is not `{\"version\": 3}`, nor `{}` for the version that is meant without one: %v", err)
 	case read.Version == nil:
 		return 0, nil
-	case *read.Version < 1:
-		return 0, status.Errorf(codes.InvalidArgument, "version is %d; allowed: 1 or more, or none", *read.Version)
+	case string(read.Version) == "null":
+		err = errors.New("version is null; leave it out")
+	default:
+		err = json.Unmarshal(read.Version, &version)
 	}
-	return *read.Version, nil
+	if err != nil {
+		return 0, status.Errorf(codes.InvalidArgument, "the body is not `{\"version\": 3}`, nor `{}` for the version that is meant without one: %v", err)
+	}
+	if version < 1 {
+		return 0, status.Errorf(codes.InvalidArgument, "version is %d; allowed: 1 or more, or none", version)
+	}
+	return version, nil
 }
 
 func fail(w http.ResponseWriter, err error) {
