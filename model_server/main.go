@@ -39,14 +39,7 @@ func run(log *slog.Logger, arguments []string) error {
 	// From now on: a log may be rotated while the libraries are loaded.
 	rotated := make(chan os.Signal, 1)
 	signal.Notify(rotated, syscall.SIGHUP)
-	library, err := processor.Open(settings.Processor.Library, settings.Processor.TensorFlow, processor.Options{
-		IntraOpThreads:      settings.Processor.IntraOpThreads,
-		InterOpThreads:      settings.Processor.InterOpThreads,
-		EnableInlineExecute: settings.Processor.EnableInlineExecute,
-		SessionNum:          settings.Processor.SessionNum,
-		SessionPolicy:       settings.Processor.SessionPolicy,
-		CPUSets:             settings.Processor.CPUSets,
-	})
+	library, err := processor.Open(settings.Processor.Library, settings.Processor.TensorFlow, optionsOf(settings.Processor))
 	if err != nil {
 		return err
 	}
@@ -77,6 +70,13 @@ func run(log *slog.Logger, arguments []string) error {
 	defer cancel()
 	server.stop(ctx)
 	return nil
+}
+
+func optionsOf(of config.Processor) processor.Options {
+	return processor.Options{
+		IntraOpThreads: of.IntraOpThreads, InterOpThreads: of.InterOpThreads, EnableInlineExecute: of.EnableInlineExecute,
+		SessionNum: of.SessionNum, SessionPolicy: of.SessionPolicy, CPUSets: of.CPUSets, AskersCompute: of.AskersCompute(),
+	}
 }
 
 func configured(arguments []string) (*config.Config, error) {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"afo/model_server/internal/config"
 	pb "afo/model_server/internal/tfserving"
 
 	"google.golang.org/grpc"
@@ -309,6 +310,22 @@ func TestWhatDoesNotStartSaysWhy(t *testing.T) {
 	}
 	if err := run(nil, []string{"--config", "/nowhere/x"}); err == nil || !strings.Contains(err.Error(), "/nowhere/x") {
 		t.Error(err)
+	}
+}
+
+func TestProcessorTimeIsNotOfRequestsThatOtherThreadsCompute(t *testing.T) {
+	for _, each := range []struct {
+		of     config.Processor
+		askers bool
+	}{
+		{config.Processor{EnableInlineExecute: true, SessionNum: 1}, true},
+		{config.Processor{EnableInlineExecute: true, SessionNum: 2}, false},
+		{config.Processor{EnableInlineExecute: true, SessionNum: 1, CPUSets: "0-3"}, false},
+		{config.Processor{SessionNum: 1}, false},
+	} {
+		if optionsOf(each.of).AskersCompute != each.askers {
+			t.Error(each)
+		}
 	}
 }
 

@@ -58,6 +58,8 @@ type Options struct {
 	SessionNum          int    `json:"session_num,omitempty"`
 	SessionPolicy       string `json:"select_session_policy,omitempty"`
 	CPUSets             string `json:"cpusets,omitempty"`
+	// AskersCompute: no threads are made for a model that compute requests, as config.Processor has it.
+	AskersCompute bool `json:"-"`
 }
 
 // Open opens TensorFlow's libraries in the directory tensorflow, then the processor at path. They stay open.
@@ -113,7 +115,7 @@ func (l *Library) Load(directory string) (*Model, error) {
 	if model == nil {
 		return nil, errors.New(taken(wrong))
 	}
-	return &Model{calls: l.calls, model: model, inline: l.options.EnableInlineExecute && l.options.IntraOpThreads == 1}, nil
+	return &Model{calls: l.calls, model: model, inline: l.options.AskersCompute && l.options.IntraOpThreads == 1}, nil
 }
 
 // Process answers a serialized PredictRequest. An error is a gRPC status with the library's sentence: InvalidArgument

@@ -132,7 +132,7 @@ func TestProcessorTimeIsOfTheCallsThreadAlone(t *testing.T) {
 	for _, each := range []struct {
 		options Options
 		known   bool
-	}{{Options{EnableInlineExecute: true, IntraOpThreads: 1}, true}, {Options{EnableInlineExecute: true}, false}, {Options{IntraOpThreads: 1}, false}} {
+	}{{Options{AskersCompute: true, IntraOpThreads: 1}, true}, {Options{AskersCompute: true}, false}, {Options{EnableInlineExecute: true, IntraOpThreads: 1}, false}} {
 		library.options = each.options
 		model, err := library.Load("/m")
 		if err != nil {
