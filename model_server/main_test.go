@@ -392,6 +392,9 @@ func TestAnOperatorRollsBackAndTheServerKeepsToIt(t *testing.T) {
 			t.Errorf("%s %s: %d %s", each.method, each.path, status, text)
 		}
 	}
+	if _, text := calls(t, http.DefaultClient, "GET", url, "bob", ""); !strings.Contains(text, "rolled back to version 1") || strings.Contains(text, "ann") {
+		t.Error("who called is for the logs:", text)
+	}
 	if second := controlled(t, directory); second.ends() != 1 || !strings.Contains(second.said.String(), "is running already, as process") {
 		t.Error(second.said.String())
 	}

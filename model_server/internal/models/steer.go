@@ -98,7 +98,7 @@ func (m *model) rollBack(of call) error {
 		for _, from := range []int64{stands.answering, now.answering, now.canary} {
 			if from > target && !slices.Contains(rejected, from) {
 				rejected = append(rejected, from)
-				held = held.Rejecting(from, m.shared.now(), fmt.Sprintf("rolled back to version %d by %s", target, of.by))
+				held = held.Rejecting(from, m.shared.now(), fmt.Sprintf("rolled back to version %d by a call", target))
 			}
 		}
 		held.Pinned = target

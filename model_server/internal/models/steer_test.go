@@ -44,7 +44,7 @@ func TestARollbackLoadsTheVersionBeforeAndPinsIt(t *testing.T) {
 	f := looked(t, latest, []int64{1, 2, 3})
 	f.must(f.registry.Rollback("ctr", 0, "ann"))
 	f.stands(2, true, 3)
-	if reason := f.registry.State()[0].Rejected[0].Reason; reason != "rolled back to version 2 by ann" {
+	if reason := f.registry.State()[0].Rejected[0].Reason; reason != "rolled back to version 2 by a call" {
 		t.Error(reason)
 	}
 	f.write(4, "v4")
