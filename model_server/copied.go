@@ -12,13 +12,15 @@ import (
 	"afo/model_server/internal/config"
 	"afo/model_server/internal/hdfs"
 	"afo/model_server/internal/models"
+	"afo/model_server/internal/rollout"
 )
 
 // copiers copy models from HDFS, by the models' names. One goroutine each: a cluster that hangs holds up its own models.
 type copiers map[string]*hdfs.Copier
 
-// newCopiers tells models of HDFS where they are copied to. statuses are those of a model's versions.
-func newCopiers(log *slog.Logger, settings *config.Config, statuses func(model string) []models.VersionStatus) (copiers, error) {
+// newCopiers tells models of HDFS where they are copied to. Of the registry, which is made later, it is asked for once
+// they copy.
+func newCopiers(log *slog.Logger, settings *config.Config, registry func() *models.Registry) (copiers, error) {
 	made := copiers{}
 	for i := range settings.Models {
 		model := &settings.Models[i]
@@ -40,13 +42,15 @@ func newCopiers(log *slog.Logger, settings *config.Config, statuses func(model s
 		made[model.Name] = hdfs.New(hdfs.Options{
 			URL: model.BasePath, Path: path, Directory: model.Copied, Policy: model.Versions, Files: hdfs.NewClient(cluster, keytab),
 			Poll: settings.Poll(), Log: log.With("model", model.Name),
-			Standing: func(version int64) hdfs.Standing { return standing(statuses(model.Name), version) },
+			Standing: func(version int64) hdfs.Standing { return standing(registry(), model.Name, version) },
+			Held:     func() rollout.Held { return registry().Held(model.Name) },
 		})
 	}
 	return made, nil
 }
 
-func standing(statuses []models.VersionStatus, version int64) hdfs.Standing {
+func standing(registry *models.Registry, model string, version int64) hdfs.Standing {
+	statuses, _ := registry.Status(model, 0) // the model is there
 	for _, each := range statuses {
 		if each.Version != version {
 			continue

@@ -63,7 +63,7 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	if access.log != nil {
 		counted.AccessLog(access.log.Dropped, access.log.Failed)
 	}
-	if s.copiers, err = newCopiers(log, settings, s.statuses); err != nil {
+	if s.copiers, err = newCopiers(log, settings, func() *models.Registry { return s.registry }); err != nil {
 		return nil, err
 	}
 	slots := concurrency.New(names, limitsOf(settings))
@@ -103,15 +103,6 @@ func limitsOf(settings *config.Config) concurrency.Limits {
 	return concurrency.Limits{
 		Concurrent: settings.Limits.ConcurrentRequests, Queued: settings.Limits.QueuedRequests, Reserved: reserved,
 	}
-}
-
-// statuses are those of all versions of a model.
-func (s *server) statuses(model string) []models.VersionStatus {
-	found, err := s.registry.Status(model, 0)
-	if err != nil {
-		return nil // there is no such model
-	}
-	return found
 }
 
 func loader(library *processor.Library) models.Loader {

@@ -13,6 +13,7 @@ import (
 
 	"afo/model_server/internal/config"
 	"afo/model_server/internal/models"
+	"afo/model_server/internal/rollout"
 )
 
 // Standing is what became of a version that is here.
@@ -47,6 +48,8 @@ type Options struct {
 	Log       *slog.Logger
 	// Standing of a version, as the server has it.
 	Standing func(int64) Standing
+	// Held is what calls and canaries have decided; nil: nothing.
+	Held func() rollout.Held
 	// Now is a clock; nil: the time.
 	Now func() time.Time
 }
@@ -88,6 +91,9 @@ type remote struct {
 func New(options Options) *Copier {
 	if options.Now == nil {
 		options.Now = time.Now
+	}
+	if options.Held == nil {
+		options.Held = func() rollout.Held { return rollout.Held{} }
 	}
 	return &Copier{
 		Options: options, local: local{options.Directory, options.URL},
@@ -156,15 +162,15 @@ func (m *Copier) pass(ctx context.Context) ([]models.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	picked := m.picked(there)
+	held := m.Held()
 	m.forget(there, here)
-	if err := m.takeAway(here, m.unwanted(here, picked)); err != nil {
+	if err := m.takeAway(here, m.unwanted(there, here, held)); err != nil {
 		return nil, err
 	}
-	copied, problems := m.copyAll(ctx, there, here, picked)
+	copied, problems := m.copyAll(ctx, there, here, m.picked(there, held))
 	if copied {
 		// Before there is another one, what is gone there is all that can be served.
-		err = m.takeAway(here, m.vanished(there, here))
+		err = m.takeAway(here, m.vanished(there, here, held))
 	}
 	return problems, err
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"afo/model_server/internal/config"
+	"afo/model_server/internal/rollout"
 )
 
 const base = "/models/ctr"
@@ -103,6 +104,7 @@ type copied struct {
 	remote    *fake
 	clock     time.Time
 	standings map[int64]Standing
+	held      rollout.Held
 }
 
 func newCopied(t *testing.T, policy config.Versions) *copied {
@@ -118,6 +120,7 @@ func (m *copied) another(directory string, policy config.Versions) *Copier {
 		URL: "hdfs://ns" + base, Path: base, Directory: directory, Policy: policy, Files: m.remote, Poll: time.Millisecond,
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return m.clock },
 		Standing: func(number int64) Standing { return m.standings[number] },
+		Held:     func() rollout.Held { return m.held },
 	})
 }
 

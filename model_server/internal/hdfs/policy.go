@@ -4,14 +4,34 @@ import (
 	"errors"
 	"maps"
 	"slices"
+
+	"afo/model_server/internal/rollout"
 )
 
 // mostPassedOver is for how many versions that fail older ones are copied instead, as the server loads these.
 const mostPassedOver = 8
 
-// picked are the versions that the policy wants of those there, the newest first. Of the latest ones, those that fail do
-// not count.
-func (m *Copier) picked(there map[int64]remote) []int64 {
+// picked are the versions to be here of those there: those that are held, which nothing newer may come before, then those
+// that the policy wants, the newest first.
+func (m *Copier) picked(there map[int64]remote, held rollout.Held) []int64 {
+	var found []int64
+	for _, number := range append(versionsOf(held), m.byPolicy(there, held)...) {
+		if _, ok := there[number]; ok && !slices.Contains(found, number) {
+			found = append(found, number)
+		}
+	}
+	return found
+}
+
+// versionsOf are the versions that the server needs whatever the policy says.
+func versionsOf(held rollout.Held) []int64 {
+	return slices.DeleteFunc([]int64{held.Pinned, held.Stable}, func(number int64) bool { return number == 0 })
+}
+
+// byPolicy are the versions that the policy wants of those there, the newest first. Of the latest ones, those that fail do
+// not count, and those that the server would not take up are not meant: unless there are no others, as only a version that
+// is here can be promoted.
+func (m *Copier) byPolicy(there map[int64]remote, held rollout.Held) []int64 {
 	newest := slices.Sorted(maps.Keys(there))
 	slices.Reverse(newest)
 	switch {
@@ -19,6 +39,10 @@ func (m *Copier) picked(there map[int64]remote) []int64 {
 		return newest
 	case m.Policy.Specific != nil:
 		return slices.DeleteFunc(newest, func(number int64) bool { return !slices.Contains(m.Policy.Specific, number) })
+	}
+	meant := slices.DeleteFunc(slices.Clone(newest), func(number int64) bool { return waits(held, number) })
+	if len(meant) > 0 {
+		newest = meant
 	}
 	var found []int64
 	left, passedOver := m.Policy.Latest, 0
@@ -36,35 +60,49 @@ func (m *Copier) picked(there map[int64]remote) []int64 {
 	return found
 }
 
+// waits says whether a version is taken up by a call alone.
+func waits(held rollout.Held, number int64) bool {
+	return held.Pinned != 0 && number > held.Pinned || held.Rejects(number)
+}
+
 // fails says whether a version cannot be copied, or not be loaded.
 func (m *Copier) fails(number int64) bool {
 	return m.failures[number].err != nil || m.Standing(number) == Failed
 }
 
-// unwanted are the versions here that are not picked, not used, and no parent of one that is. The newest one before
-// the picked stays, to go back to.
-func (m *Copier) unwanted(here map[int64]source, picked []int64) []int64 {
-	if len(picked) == 0 {
+// unwanted are the versions here that are not picked, not held, not used, and no parent of one that is. The newest one
+// before those of the policy stays, to go back to, and the newest one that waits for a call, to be promoted.
+func (m *Copier) unwanted(there map[int64]remote, here map[int64]source, held rollout.Held) []int64 {
+	wanted := m.byPolicy(there, held)
+	if len(wanted) == 0 {
 		return nil
 	}
 	kept := map[int64]bool{}
-	previous := int64(0)
+	previous, waiting := int64(0), int64(0)
 	for number := range here {
-		if slices.Contains(picked, number) || m.used(number) {
+		if slices.Contains(wanted, number) || m.used(number) {
 			m.keep(kept, here, number)
 		}
-		if number < picked[len(picked)-1] {
+		if number < wanted[len(wanted)-1] {
 			previous = max(previous, number)
 		}
+		if waits(held, number) {
+			waiting = max(waiting, number)
+		}
 	}
-	m.keep(kept, here, previous)
+	for _, number := range append(versionsOf(held), previous, waiting) {
+		m.keep(kept, here, number)
+	}
 	return without(here, kept)
 }
 
-// vanished are the versions here that are there no more, and no parent of one that is. Where nothing is there, nothing
-// vanished: a directory that was emptied takes nothing out of service.
-func (m *Copier) vanished(there map[int64]remote, here map[int64]source) []int64 {
+// vanished are the versions here that are there no more, not held, and no parent of one that is. Where nothing is there,
+// nothing vanished: a directory that was emptied takes nothing out of service.
+func (m *Copier) vanished(there map[int64]remote, here map[int64]source, held rollout.Held) []int64 {
 	kept := map[int64]bool{}
+	for _, number := range versionsOf(held) {
+		m.keep(kept, here, number)
+	}
 	for number := range here {
 		if _, ok := there[number]; ok || m.Standing(number) == Loading {
 			m.keep(kept, here, number)

@@ -1,0 +1,34 @@
+package models
+
+import (
+	"testing"
+
+	"afo/model_server/internal/config"
+	"afo/model_server/internal/rollout"
+)
+
+func TestWhatIsHeldIsKnownBeforeTheFirstLook(t *testing.T) {
+	store, err := rollout.OpenStore("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFakes(t, config.Versions{Latest: 1}, func(o *Options) {
+		o.Store = store
+		if err := store.Keep("ctr", rollout.Held{BasePath: o.Models[0].BasePath, Pinned: 2}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if held := f.registry.Held("ctr"); held.Pinned != 2 {
+		t.Error(held)
+	}
+	if held := f.registry.Held("other"); held.Pinned != 0 {
+		t.Error(held)
+	}
+	f.write(1, "v1")
+	f.write(2, "v2")
+	f.look()
+	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	if held := f.registry.Held("ctr"); held.Pinned != 1 || !held.Rejects(2) {
+		t.Error(held)
+	}
+}
