@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 
 	"google.golang.org/grpc/codes"
@@ -36,15 +35,15 @@ func newCopiers(log *slog.Logger, settings *config.Config, registry func() *mode
 			keytab = &hdfs.Keytab{Principal: of.Principal, File: of.Keytab}
 		}
 		model.Copied = filepath.Join(settings.CacheDirectory, hdfs.CacheName(model.BasePath))
-		if err := os.MkdirAll(model.Copied, 0o700); err != nil {
-			return nil, fmt.Errorf("cache_directory is %s, where nothing can be written: %w", settings.CacheDirectory, err)
-		}
-		made[model.Name] = hdfs.New(hdfs.Options{
+		made[model.Name], err = hdfs.New(hdfs.Options{
 			URL: model.BasePath, Path: path, Directory: model.Copied, Policy: model.Versions, Files: hdfs.NewClient(cluster, keytab),
 			Poll: settings.Poll(), Log: log.With("model", model.Name),
 			Standing: func(version int64) hdfs.Standing { return standing(registry(), model.Name, version) },
 			Held:     func() rollout.Held { return registry().Held(model.Name) },
 		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	return made, nil
 }
@@ -72,6 +71,14 @@ func standing(registry *models.Registry, model string, version int64) hdfs.Stand
 func (m copiers) problems(model string) []models.Problem {
 	if copier := m[model]; copier != nil {
 		return copier.Problems()
+	}
+	return nil
+}
+
+// check refuses a version that lies where a model is copied to and is no copy.
+func (m copiers) check(model string, version int64) error {
+	if copier := m[model]; copier != nil {
+		return copier.Holds(version)
 	}
 	return nil
 }

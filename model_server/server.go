@@ -71,7 +71,7 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	s.registry = models.New(models.Options{
 		Models: settings.Models, Load: loader(library), Log: log, Events: counted, Slots: slots, Poll: settings.Poll(),
 		LoadBehind: settings.Processor.AskersCompute(),
-		Changed:    func() { s.health.Update(s.registry) }, Problems: s.copiers.problems, Store: store,
+		Changed:    func() { s.health.Update(s.registry) }, Problems: s.copiers.problems, Check: s.copiers.check, Store: store,
 	})
 	if s.grpcListen, err = listen("grpc", settings.GRPC); err != nil {
 		return nil, err

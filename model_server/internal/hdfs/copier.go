@@ -87,18 +87,19 @@ type remote struct {
 	modified int64
 }
 
-// New makes a copier, which copies nothing before Run.
-func New(options Options) *Copier {
+// New makes a copier, and the directory that it copies into before Run, or says what is wrong with that.
+func New(options Options) (*Copier, error) {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
 	if options.Held == nil {
 		options.Held = func() rollout.Held { return rollout.Held{} }
 	}
-	return &Copier{
+	m := &Copier{
 		Options: options, local: local{options.Directory, options.URL},
 		checked: map[int64]checked{}, failures: map[int64]failure{},
 	}
+	return m, m.open()
 }
 
 // Problems are what keeps versions from being copied, as of the last look.

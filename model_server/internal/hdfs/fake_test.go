@@ -116,12 +116,14 @@ func newCopied(t *testing.T, policy config.Versions) *copied {
 
 // another is one more copier of the same.
 func (m *copied) another(directory string, policy config.Versions) *Copier {
-	return New(Options{
+	made, err := New(Options{
 		URL: "hdfs://ns" + base, Path: base, Directory: directory, Policy: policy, Files: m.remote, Poll: time.Millisecond,
 		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return m.clock },
 		Standing: func(number int64) Standing { return m.standings[number] },
 		Held:     func() rollout.Held { return m.held },
 	})
+	m.must(err)
+	return made
 }
 
 func (m *copied) put(version int, parent int) {

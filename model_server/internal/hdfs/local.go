@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,9 +57,60 @@ func (l local) hiddenName(number int64, kind string) string {
 	return filepath.Join(l.directory, fmt.Sprintf(".%d.%s.%s", number, hex.EncodeToString(random), kind))
 }
 
+// open makes the directory where it is not there, and refuses one that somebody else could put a model into: to load a
+// model is to run it.
+func (l local) open() error {
+	if err := os.MkdirAll(l.directory, 0o700); err != nil {
+		return fmt.Errorf("cache_directory: nothing can be written there: %w", err)
+	}
+	above := filepath.Dir(l.directory)
+	of, err := os.Stat(above)
+	if err == nil {
+		err = checkOwned(above, of, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("cache_directory: %w", err)
+	}
+	if of, err = os.Lstat(l.directory); err == nil {
+		err = checkOwned(l.directory, of, os.Geteuid())
+	}
+	if err != nil {
+		return fmt.Errorf("cache_directory: %w", err)
+	}
+	return nil
+}
+
+// checkOwned refuses what is no directory of this user, or of the other one, or that others may write into.
+func checkOwned(path string, of fs.FileInfo, other int) error {
+	system, ok := of.Sys().(*syscall.Stat_t)
+	switch {
+	case !of.IsDir():
+		return fmt.Errorf("%s is no directory (%s); remove it", path, of.Mode())
+	case !ok || int(system.Uid) != os.Geteuid() && int(system.Uid) != other:
+		return fmt.Errorf("%s is another user's, who may put models into it; name a directory of your own", path)
+	case of.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("%s has the mode %#o, with which others may put models into it; chmod go-w %s, or name a directory of your own",
+			path, of.Mode().Perm(), path)
+	}
+	return nil
+}
+
+// Holds says why a version here is none that was copied, nil: it was. Any goroutine may ask.
+func (l local) Holds(number int64) error {
+	of, err := os.Lstat(l.version(number))
+	if err != nil {
+		return err
+	}
+	if !of.IsDir() || l.source(number).URL == "" {
+		return fmt.Errorf("%s was not copied from %s by a server (its %s does not say so), and is not served; remove it", l.version(number),
+			l.url, sourceFile)
+	}
+	return nil
+}
+
 // lock keeps other servers from the directory for as long as this process lives.
 func (l local) lock() (*os.File, error) {
-	if err := os.MkdirAll(l.directory, 0o700); err != nil {
+	if err := l.open(); err != nil {
 		return nil, err
 	}
 	file, err := os.OpenFile(filepath.Join(l.directory, ".lock"), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)

@@ -29,7 +29,7 @@ func (m *model) run(ctx context.Context) {
 // so that there is always one that does.
 func (m *model) look(ctx context.Context) {
 	stop := m.remind("reading base_path", "base_path", m.BasePath)
-	found, problems, err := scan(m.Directory())
+	found, problems, err := m.scan()
 	stop()
 	problems = append(problems, m.elsewhere()...)
 	m.note(problems)

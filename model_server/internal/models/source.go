@@ -1,5 +1,12 @@
 package models
 
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+)
+
 // Problem is what keeps a version, or all of them, from coming to base_path from elsewhere.
 type Problem struct {
 	Path string
@@ -18,4 +25,26 @@ func (m *model) elsewhere() []problem {
 		found = append(found, problem{each.Path, each.Version, each.Err})
 	}
 	return found
+}
+
+// scan finds the versions on this machine, the newest first. Of a model that is copied, only copies count.
+func (m *model) scan() ([]candidate, []problem, error) {
+	found, problems, err := scan(m.Directory())
+	if err != nil || m.Copied == "" || m.shared.check == nil {
+		return found, problems, err
+	}
+	var copies []candidate
+	for _, each := range found {
+		wrong := m.shared.check(m.Name, each.number)
+		if filepath.Base(each.path) != fmt.Sprint(each.number) {
+			wrong = fmt.Errorf("%s is no directory of a version, where %s is copied to; remove its saved_model.pb", each.path, m.BasePath)
+		}
+		switch {
+		case wrong == nil:
+			copies = append(copies, each)
+		case !errors.Is(wrong, fs.ErrNotExist): // else it was taken away meanwhile
+			problems = append(problems, problem{each.path, each.number, wrong})
+		}
+	}
+	return copies, problems, nil
 }

@@ -390,7 +390,7 @@ func (m *model) notThere(version int64, found []candidate) error {
 func (m *model) available() ([]candidate, error) {
 	stop := m.remind("reading base_path", "base_path", m.BasePath)
 	defer stop()
-	found, _, err := scan(m.Directory())
+	found, _, err := m.scan()
 	for _, each := range m.served.Load().versions {
 		if !slices.ContainsFunc(found, func(other candidate) bool { return other.number == each.number }) {
 			found = append(found, each.candidate)
