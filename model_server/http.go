@@ -33,7 +33,8 @@ func newHTTPServer(log *slog.Logger, handler http.Handler, deadline time.Duratio
 }
 
 // newHandler is all that the REST address answers; leaving is whether the server was told to stop.
-func newHandler(settings *config.Config, predictor models.Predictor, counted *metrics.Metrics, access access, operators operators, leaving func() bool) http.Handler {
+func newHandler(settings *config.Config, predictor models.Predictor, counted *metrics.Metrics, access access, operators operators, leaving func() bool,
+	problems func(model string) []models.Problem) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", operators.around(newRESTHandler(settings, predictor, counted, access), access))
 	mux.Handle("GET /v1/models", control.States(operators.server, operators.versions))
@@ -47,7 +48,7 @@ func newHandler(settings *config.Config, predictor models.Predictor, counted *me
 				fmt.Fprintln(to, "ready")
 				return
 			}
-			why = missing(predictor)
+			why = missing(predictor, problems)
 		}
 		to.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintln(to, "not ready: "+why)
@@ -55,21 +56,37 @@ func newHandler(settings *config.Config, predictor models.Predictor, counted *me
 	return mux
 }
 
-// missing says which models keep the server from being ready.
-func missing(predictor models.Predictor) string {
-	var names []string
+// missing says which models keep the server from being ready, what keeps versions from coming to them, and what helps.
+func missing(predictor models.Predictor, problems func(model string) []models.Problem) string {
+	var texts []string
 	help := ""
 	steered, _ := predictor.(interface{ PromoteHelps(model string) bool })
 	for _, name := range predictor.Names() {
-		if _, _, err := predictor.Signatures(models.Spec{Name: name}); err != nil {
-			names = append(names, name)
-			if steered != nil && steered.PromoteHelps(name) {
-				help += fmt.Sprintf("; a pin or rejections keep versions of %s back: `afo serving promote %s` takes the newest one", name, name)
-			}
+		if _, _, err := predictor.Signatures(models.Spec{Name: name}); err == nil {
+			continue
 		}
+		if steered != nil && steered.PromoteHelps(name) {
+			help += fmt.Sprintf("; a pin or rejections keep versions of %s back: `afo serving promote %s` takes the newest one", name, name)
+		}
+		if found := problems(name); len(found) > 0 {
+			last := found[len(found)-1] // that of the whole directory, where there is one
+			name += " (" + onOneLine(last.Path+": "+last.Err.Error()) + ")"
+		}
+		texts = append(texts, name)
 	}
-	if len(names) == 0 {
+	if len(texts) == 0 {
 		return "a version has just changed; ask again"
 	}
-	return "no version is available of " + strings.Join(names, ", ") + help
+	return "no version is available of " + strings.Join(texts, ", ") + help
+}
+
+// mostWhy is how much of a problem is told: all of it is in the log.
+const mostWhy = 300
+
+func onOneLine(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > mostWhy {
+		text = strings.ToValidUTF8(text[:mostWhy], "") + "…"
+	}
+	return text
 }

@@ -329,6 +329,30 @@ func TestProcessorTimeIsNotOfRequestsThatOtherThreadsCompute(t *testing.T) {
 	}
 }
 
+func TestNotReadySaysWhyNothingComesFromHDFSUnlessStrangersMayAsk(t *testing.T) {
+	const path = "/models/ctr"
+	for _, tokens := range []bool{false, true} {
+		s := begin(t, func(settings map[string]any) {
+			// The port of nothing: no answer is to be waited for.
+			settings["models"] = []any{map[string]any{"name": "ctr", "base_path": "hdfs://127.0.0.1:1" + path}}
+			settings["cache_directory"] = filepath.Join(t.TempDir(), "cache")
+			if tokens {
+				file := filepath.Join(t.TempDir(), "tokens")
+				if err := os.WriteFile(file, []byte("bob 0123456789abcdef-bob\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				settings["tokens_file"] = file
+			}
+		})
+		url := "http://" + s.says(restLine) + "/readyz"
+		s.says("an entry of base_path is passed over")
+		status, text := s.got(url)
+		if status != 503 || !strings.Contains(text, "no version is available of ctr") || strings.Contains(text, path+": ") == tokens {
+			t.Error(tokens, status, text)
+		}
+	}
+}
+
 // controlled has a socket, tokens, and the versions 1 and 2.
 func controlled(t *testing.T, directory string) *started {
 	s := begin(t, func(settings map[string]any) {

@@ -85,7 +85,12 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 		Credentials: access.credentials, Authenticate: access.authenticate, LogAccess: access.logGRPC,
 	})
 	operators := s.operators(settings.Name)
-	s.http = newHTTPServer(log, access.guarded(newHandler(settings, s.registry, counted, access, operators, s.leaving.Load)), settings.Limits.Deadline())
+	problems := s.copiers.problems
+	if access.tokens != nil {
+		problems = func(string) []models.Problem { return nil } // /readyz needs no token, and places are nobody's business
+	}
+	handler := newHandler(settings, s.registry, counted, access, operators, s.leaving.Load, problems)
+	s.http = newHTTPServer(log, access.guarded(handler), settings.Limits.Deadline())
 	s.control = newHTTPServer(log, control.Handler(operators.server, s.registry), settings.Limits.Deadline())
 	if access.tls != nil && s.httpListen != nil {
 		s.httpListen = tls.NewListener(s.httpListen, access.tls)
