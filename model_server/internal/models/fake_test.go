@@ -85,6 +85,14 @@ func (f *fake) Info() ([]byte, error) {
 	if f.of.step != "" {
 		info["step"] = json.RawMessage(f.of.step)
 	}
+	shared := f.of.shared.Load()
+	info["shared_table_bytes"] = shared
+	f.of.described.Add(1)
+	if shared < 0 {
+		f.using.Add(1)
+		defer f.using.Add(-1)
+		<-f.of.goOn
+	}
 	return json.Marshal(info)
 }
 
@@ -101,8 +109,11 @@ type fakes struct {
 	base      string
 	registry  *Registry
 	processed atomic.Int64
-	loads     atomic.Int64
-	closes    atomic.Int64
+	described atomic.Int64
+	// shared are bytes of tables; below 0 they are told once the test goes on.
+	shared atomic.Int64
+	loads  atomic.Int64
+	closes atomic.Int64
 	// wrong: a version was closed twice or while it was used.
 	wrong   atomic.Bool
 	entered chan struct{}

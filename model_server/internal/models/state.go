@@ -72,6 +72,9 @@ func (r *Registry) State() []ModelState {
 }
 
 func (m *model) state() ModelState {
+	for _, each := range m.served.Load().versions {
+		each.askShared(m.shared.now())
+	}
 	statuses := m.statuses(0)
 	m.deciding.Lock()
 	defer m.deciding.Unlock()
@@ -127,7 +130,7 @@ func (m *model) versionState(is VersionStatus, of *version) VersionState {
 		state.Step = &of.Step
 	}
 	state.NewestGradient, state.LoadedAt = unix(of.trained), unix(of.observed.loaded)
-	state.Layers, state.TableBytes, state.SharedTableBytes = count(of.Layers), count(of.TableBytes), count(of.SharedTableBytes)
+	state.Layers, state.TableBytes, state.SharedTableBytes = count(of.Layers), count(of.TableBytes), of.sharing.now()
 	state.Requests, state.Errors = of.observed.requests.Load(), of.observed.errors.Load()
 	times, rate := of.observed.window.Read(m.shared.now())
 	state.RequestsPerSecond, state.P50, state.P99 = rate, milliseconds(times.Quantile(0.5)), milliseconds(times.Quantile(0.99))

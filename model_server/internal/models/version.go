@@ -43,6 +43,7 @@ type version struct {
 	trained  time.Time
 	model    Servable
 	observed *observed
+	sharing  sharing
 	// refs counts the requests that use it, and 1 for being served. At 0 it never rises again, so that whoever counts
 	// it down to 0 is the last one.
 	refs    atomic.Int64
