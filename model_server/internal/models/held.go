@@ -13,3 +13,16 @@ func (r *Registry) Held(name string) rollout.Held {
 	defer m.deciding.Unlock()
 	return m.held
 }
+
+// whatOf says whether a version that was loaded serves by itself: a canary is on trial, and one that is newer than what a
+// call has pinned meanwhile, or that a call is loading, waits.
+func (m *model) whatOf(loaded *version) string {
+	m.deciding.Lock()
+	defer m.deciding.Unlock()
+	now := m.served.Load()
+	waits := m.Versions.Latest > 0 && m.held.Pinned != 0 && loaded.number > m.held.Pinned
+	if waits || now.find(loaded.number) != loaded || now.trial != nil && now.trial.version == loaded.number {
+		return "loaded a version"
+	}
+	return "serving a version"
+}

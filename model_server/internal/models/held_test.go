@@ -32,3 +32,19 @@ func TestWhatIsHeldIsKnownBeforeTheFirstLook(t *testing.T) {
 		t.Error(held)
 	}
 }
+
+func TestALogSaysServingOfWhatServesByItself(t *testing.T) {
+	f := newFakes(t, config.Versions{Latest: 1}, withCanary)
+	f.write(1, "v1")
+	f.look()
+	f.write(2, "v2")
+	f.look()
+	if f.said(`"serving a version" model=ctr version=1`) != 1 || f.said(`"loaded a version" model=ctr version=2`) != 1 {
+		t.Error(f.log.text.String())
+	}
+	f.write(3, "v3")
+	f.must(f.registry.Promote("ctr", 3, "ann")) // which says so itself
+	if f.said(`"loaded a version" model=ctr version=3`) != 1 {
+		t.Error(f.log.text.String())
+	}
+}

@@ -54,7 +54,7 @@ func (m *model) fail(number int64, before attempt) *failure {
 
 func (m *model) sayServing(loaded *version, warmed int, took time.Duration) {
 	of := loaded.candidate
-	m.log.Info("serving a version", "version", of.number, "step", loaded.Step, "seconds", took.Seconds(),
+	m.log.Info(m.whatOf(loaded), "version", of.number, "step", loaded.Step, "seconds", took.Seconds(),
 		"warm_up_requests", warmed, "path", of.path)
 	if loaded.stepUnknown != nil {
 		m.log.Warn("the step of a version is not known; it is 0 here", "version", of.number, "path", of.path, "error", loaded.stepUnknown)
