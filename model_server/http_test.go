@@ -60,10 +60,11 @@ func (unready) Signatures(models.Spec) (map[string]models.Signature, int64, erro
 func (u unready) PromoteHelps(string) bool { return u.helps }
 
 func TestWhatKeepsAServerFromBeingReadyNamesThePromoteThatHelps(t *testing.T) {
-	if got := missing(unready{}); got != "no version is available of ctr" {
+	none := func(string) []models.Problem { return nil }
+	if got := missing(unready{}, none); got != "no version is available of ctr" {
 		t.Error(got)
 	}
-	if got := missing(unready{helps: true}); !strings.HasSuffix(got, "`afo serving promote ctr` takes the newest one") {
+	if got := missing(unready{helps: true}, none); !strings.HasSuffix(got, "`afo serving promote ctr` takes the newest one") {
 		t.Error(got)
 	}
 }
