@@ -62,7 +62,7 @@ func (m *Copier) byPolicy(there map[int64]remote, held rollout.Held) []int64 {
 
 // waits says whether a version is taken up by a call alone.
 func waits(held rollout.Held, number int64) bool {
-	return held.Pinned != 0 && number > held.Pinned || held.Rejects(number)
+	return !held.TakesUp(number)
 }
 
 // fails says whether a version cannot be copied, or not be loaded.
