@@ -41,8 +41,9 @@ type model struct {
 	// withheld are versions that only a call takes up, and rejectedAs what rejected ones were.
 	withheld   map[int64]withheld
 	rejectedAs map[int64]identity
-	// lostPin is the pinned version that was logged to be gone.
-	lostPin      int64
+	// lostPin is what was logged of a pinned version that is gone.
+	lostPin string
+	// promoteHelps: a pin or rejections keep versions on disk back.
 	promoteHelps atomic.Bool
 	// calls counts those that changed what is served: what was picked before holds no more.
 	calls int

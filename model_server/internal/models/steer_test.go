@@ -356,6 +356,9 @@ func TestAPinnedVersionThatIsGoneIsNamed(t *testing.T) {
 	f.remove(3)
 	f.look()
 	f.stands(3, true, 4)
+	if f.said("the pinned version is gone from base_path, and goes on from memory") != 1 {
+		t.Error(f.log.text.String())
+	}
 	f.write(2, "v2")
 	again := newFakes(t, latest, kept, func(options *Options) { options.Models[0].BasePath = f.base })
 	again.look()
@@ -377,4 +380,17 @@ func TestAPinnedVersionThatIsGoneIsNamed(t *testing.T) {
 	if none.registry.PromoteHelps("ctr") || none.registry.State()[0].PinnedVersion != nil {
 		t.Error("nothing is kept back")
 	}
+}
+
+func TestARollbackFindsVersionsThatWereCopied(t *testing.T) {
+	f := newFakes(t, latest, func(options *Options) {
+		options.Models[0].Copied, options.Models[0].BasePath = options.Models[0].BasePath, "hdfs://ns/ctr"
+	})
+	for number := int64(1); number < 3; number++ {
+		f.write(number, fmt.Sprint("v", number))
+		f.look()
+	}
+	f.registry.shared.draining.Wait()
+	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.stands(1, true, 2)
 }

@@ -97,22 +97,26 @@ func (m *model) identitiesOfRejected(found []candidate) map[int64]identity {
 	return known
 }
 
-// tellPin logs once that the pinned version is neither there nor loaded, and notes whether a promote would help where no
+// tellPin logs once that the pinned version is gone, and notes whether a promote would help where no
 // version answers.
 func (m *model) tellPin(found []candidate) {
 	m.deciding.Lock()
 	pinned, allowed := m.held.Pinned, m.eligible(found)
 	m.deciding.Unlock()
 	m.promoteHelps.Store(len(allowed) < len(found) || m.Versions.Latest == 0 && pinned != 0)
-	if pinned == 0 || m.find(pinned) != nil || slices.Contains(numbersIn(found), pinned) {
-		m.lostPin = 0
-		return
+	text := ""
+	switch {
+	case pinned == 0 || slices.Contains(numbersIn(found), pinned):
+	case m.find(pinned) != nil:
+		text = "the pinned version is gone from base_path, and goes on from memory until the server ends"
+	default:
+		text = "the pinned version is gone; an older one answers, if any"
 	}
-	if m.lostPin != pinned {
-		m.lostPin = pinned
-		m.log.Warn(fmt.Sprintf("the pinned version is gone; an older one answers, if any; `afo serving promote %s` takes the newest one, and"+
-			" `promote %s:N` pins another", m.Name, m.Name), "pinned", pinned, "serving", m.served.Load().route.Default, "found", numbersIn(found))
+	if text != "" && text != m.lostPin {
+		m.log.Warn(fmt.Sprintf("%s; `afo serving promote %s` takes the newest one, and `promote %s:N` pins another", text, m.Name, m.Name),
+			"pinned", pinned, "found", numbersIn(found))
 	}
+	m.lostPin = text
 }
 
 // PromoteHelps says whether a model has versions on disk that are not taken up for a pin or rejections.
