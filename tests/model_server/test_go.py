@@ -43,5 +43,6 @@ def test_its_files_are_formatted() -> None:
 @pytest.mark.slow
 def test_what_runs_side_by_side_does_not_race() -> None:
     """The race detector takes the system's C compiler: it brings objects that are made for that one."""
-    packages = [f"./internal/{name}" for name in ("access", "control", "grpcapi", "models", "restapi", "rollout")]
+    names = ("access", "concurrency", "control", "grpcapi", "hdfs", "models", "restapi", "rollout")
+    packages = [f"./internal/{name}" for name in names]
     assert "ok" in go("test", "-race", "-tags", "netgo,osusergo", *packages, CC="gcc")

@@ -206,7 +206,7 @@ func (m *Copier) list(ctx context.Context) (map[int64]remote, error) {
 		if each.Name == savedModel && !each.Directory {
 			return m.single(ctx, each)
 		}
-		number, ok := numberOf(each.Name)
+		number, ok := models.VersionOf(each.Name)
 		if !ok || !each.Directory {
 			continue
 		}

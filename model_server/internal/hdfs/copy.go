@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"afo/model_server/internal/durable"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -99,7 +101,7 @@ func (l local) copyTree(ctx context.Context, files FileSystem, from, to string, 
 		return err
 	}
 	for _, each := range directories {
-		if err := syncDirectory(each); err != nil {
+		if err := durable.SyncDirectory(each); err != nil {
 			return err
 		}
 	}
@@ -162,7 +164,7 @@ func (l local) place(beside string, number int64) error {
 	if err == nil {
 		err = unix.Renameat2(unix.AT_FDCWD, beside, unix.AT_FDCWD, at, unix.RENAME_EXCHANGE)
 		if err == nil {
-			return syncDirectory(l.directory)
+			return durable.SyncDirectory(l.directory)
 		}
 		if err != unix.EINVAL && err != unix.ENOSYS {
 			return &os.LinkError{Op: "exchange", Old: beside, New: at, Err: err}
@@ -177,14 +179,5 @@ func (l local) place(beside string, number int64) error {
 	if err := os.Rename(beside, at); err != nil {
 		return err
 	}
-	return syncDirectory(l.directory)
-}
-
-func syncDirectory(name string) error {
-	directory, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer directory.Close()
-	return directory.Sync()
+	return durable.SyncDirectory(l.directory)
 }

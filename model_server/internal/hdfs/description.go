@@ -58,20 +58,15 @@ func describe(from io.Reader) (described, error) {
 
 // describeLocal reads the afo.json of a version here; without one, nothing is said.
 func describeLocal(directory string) (described, error) {
-	from, err := os.Open(filepath.Join(directory, filepath.FromSlash(description)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return described{}, nil
-	}
-	if err != nil {
-		return described{}, err
-	}
-	defer from.Close()
-	return describe(from)
+	return describeFile(os.Open(filepath.Join(directory, filepath.FromSlash(description))))
 }
 
 // describeRemote reads the afo.json of a version; without one, nothing is said.
 func describeRemote(ctx context.Context, files FileSystem, directory string) (described, error) {
-	from, err := files.Open(ctx, path.Join(directory, description))
+	return describeFile(files.Open(ctx, path.Join(directory, description)))
+}
+
+func describeFile(from io.ReadCloser, err error) (described, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return described{}, nil
 	}

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"afo/model_server/internal/models"
 )
 
 // source is what a version here is a copy of.
@@ -137,7 +139,7 @@ func (l local) versions() (map[int64]source, error) {
 	}
 	found := map[int64]source{}
 	for _, entry := range entries {
-		if number, ok := numberOf(entry.Name()); ok && entry.Name() == strconv.FormatInt(number, 10) {
+		if number, ok := models.VersionOf(entry.Name()); ok && entry.Name() == strconv.FormatInt(number, 10) {
 			found[number] = l.source(number)
 		}
 	}
@@ -192,15 +194,4 @@ func (l local) free() (int64, error) {
 		return 0, fmt.Errorf("%s: %w", l.directory, err)
 	}
 	return int64(found.Bavail) * found.Bsize, nil
-}
-
-// numberOf is the number that a name is, with zeros before it or without.
-func numberOf(name string) (int64, bool) {
-	for _, each := range []byte(name) {
-		if each < '0' || each > '9' {
-			return 0, false
-		}
-	}
-	number, err := strconv.ParseInt(name, 10, 64)
-	return number, err == nil && number > 0
 }

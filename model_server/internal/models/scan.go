@@ -91,7 +91,7 @@ type numberedEntry struct {
 func numbered(entries []fs.DirEntry) []numberedEntry {
 	var found []numberedEntry
 	for _, entry := range entries {
-		if number, ok := numberOf(entry.Name()); ok {
+		if number, ok := VersionOf(entry.Name()); ok {
 			found = append(found, numberedEntry{number, entry.Name()})
 		}
 	}
@@ -101,7 +101,8 @@ func numbered(entries []fs.DirEntry) []numberedEntry {
 	return found
 }
 
-func numberOf(name string) (int64, bool) {
+// VersionOf is the version that a directory's name is, with zeros before it or without.
+func VersionOf(name string) (int64, bool) {
 	for _, each := range []byte(name) {
 		if each < '0' || each > '9' {
 			return 0, false

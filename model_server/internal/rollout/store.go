@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"afo/model_server/internal/durable"
 )
 
 const mostStoreBytes = 16 << 20
@@ -155,7 +157,7 @@ func (s *Store) Keep(model string, held Held) error {
 	if s.path != "" {
 		text, err := json.MarshalIndent(next, "", " ")
 		if err == nil {
-			err = replace(s.path, append(text, '\n'))
+			err = durable.Replace(s.path, append(text, '\n'))
 		}
 		if err != nil {
 			return fmt.Errorf("control.state_file cannot be written: %w", err)
@@ -177,34 +179,4 @@ func (s *stored) leave(model string, before, now Held) {
 		s.Elsewhere = map[string][]Held{}
 	}
 	s.Elsewhere[model] = kept[max(0, len(kept)-mostElsewhere):]
-}
-
-// replace writes a file whole or not at all, also where the machine fails meanwhile. It is the owner's alone.
-func replace(path string, text []byte) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(file.Name())
-		}
-	}()
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	return syncDirectory(filepath.Dir(path))
-}
-
-func syncDirectory(path string) error {
-	directory, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer directory.Close()
-	return directory.Sync()
 }
