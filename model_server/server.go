@@ -19,6 +19,7 @@ import (
 	"afo/model_server/internal/metrics"
 	"afo/model_server/internal/models"
 	"afo/model_server/internal/processor"
+	"afo/model_server/internal/rollout"
 
 	"google.golang.org/grpc"
 )
@@ -55,24 +56,10 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, each := range settings.Models {
-		names = append(names, each.Name)
-	}
-	counted := metrics.New(names)
-	if access.log != nil {
-		counted.AccessLog(access.log.Dropped, access.log.Failed)
-	}
-	if s.copiers, err = newCopiers(log, settings, func() *models.Registry { return s.registry }); err != nil {
+	counted, err := s.holdModels(settings, loader(library), store)
+	if err != nil {
 		return nil, err
 	}
-	slots := concurrency.New(names, limitsOf(settings))
-	counted.Concurrency(slots.Use)
-	s.registry = models.New(models.Options{
-		Models: settings.Models, Load: loader(library), Log: log, Events: counted, Slots: slots, Poll: settings.Poll(),
-		LoadBehind: settings.Processor.AskersCompute(),
-		Changed:    func() { s.health.Update(s.registry) }, Problems: s.copiers.problems, Check: s.copiers.check, Store: store,
-	})
 	if s.grpcListen, err = listen("grpc", settings.GRPC); err != nil {
 		return nil, err
 	}
@@ -96,6 +83,30 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 		s.httpListen = tls.NewListener(s.httpListen, access.tls)
 	}
 	return s, nil
+}
+
+// holdModels makes the registry and what copies models for it, and what counts both.
+func (s *server) holdModels(settings *config.Config, load models.Loader, store *rollout.Store) (*metrics.Metrics, error) {
+	var names []string
+	for _, each := range settings.Models {
+		names = append(names, each.Name)
+	}
+	counted := metrics.New(names)
+	if s.access.log != nil {
+		counted.AccessLog(s.access.log.Dropped, s.access.log.Failed)
+	}
+	var err error
+	if s.copiers, err = newCopiers(s.log, settings, func() *models.Registry { return s.registry }); err != nil {
+		return nil, err
+	}
+	slots := concurrency.New(names, limitsOf(settings))
+	counted.Concurrency(slots.Use)
+	s.registry = models.New(models.Options{
+		Models: settings.Models, Load: load, Log: s.log, Events: counted, Slots: slots, Poll: settings.Poll(),
+		LoadBehind: settings.Processor.AskersCompute(),
+		Changed:    func() { s.health.Update(s.registry) }, Problems: s.copiers.problems, Check: s.copiers.check, Store: store,
+	})
+	return counted, nil
 }
 
 func limitsOf(settings *config.Config) concurrency.Limits {
