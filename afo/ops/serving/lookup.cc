@@ -66,6 +66,20 @@ REGISTER_OP("AfoLookupServedTables")
 // What a key costs, which says how many a thread looks up at least.
 constexpr std::int64_t kCostOfAKey = 100;
 
+// Looks up `count` pieces that cost as much each. `lookup(first, last)` returns what is wrong, or nothing.
+template <typename Lookup>
+absl::Status OnThreads(OpKernelContext* context, std::int64_t count, std::int64_t cost, const Lookup& lookup) {
+  std::mutex mutex;
+  std::string wrong;
+  ThreadsOf(context)(count, cost, [&](std::int64_t first, std::int64_t last) {
+    std::string found = lookup(first, last);
+    std::lock_guard lock(mutex);
+    if (!found.empty()) wrong = std::move(found);
+  });
+  if (wrong.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("a table of the model is lost: ", wrong));
+}
+
 class LookupServedOp : public OpKernel {
  public:
   explicit LookupServedOp(OpKernelConstruction* context) : OpKernel(context) {
@@ -81,14 +95,10 @@ class LookupServedOp : public OpKernel {
     OP_REQUIRES_OK(context, context->allocate_output(0, shape, &weights));
     const std::int64_t* from = keys.flat<std::int64_t>().data();
     float* to = weights->flat<float>().data();
-    std::mutex mutex;
-    std::string wrong;
-    ThreadsOf(context)(keys.NumElements(), kCostOfAKey, [&](std::int64_t first, std::int64_t last) {
-      std::string found = table->Lookup(from + first, last - first, to + first * dim_);
-      std::lock_guard lock(mutex);
-      if (!found.empty()) wrong = std::move(found);
-    });
-    OP_REQUIRES(context, wrong.empty(), absl::DataLossError(absl::StrCat("a table of the model is lost: ", wrong)));
+    OP_REQUIRES_OK(context,
+                   OnThreads(context, keys.NumElements(), kCostOfAKey, [&](std::int64_t first, std::int64_t last) {
+                     return table->Lookup(from + first, last - first, to + first * dim_);
+                   }));
   }
 
  private:
@@ -167,14 +177,8 @@ class LookupServedTablesOp : public OpKernel {
     Tensor* weights = nullptr;
     OP_REQUIRES_OK(context, context->allocate_output(0, {samples, all.values(), dim_}, &weights));
     all.SetWeights(weights->flat<float>().data());
-    std::mutex mutex;
-    std::string wrong;
-    ThreadsOf(context)(samples, kCostOfAKey * all.values(), [&](std::int64_t first, std::int64_t last) {
-      std::string found = all.Lookup(first, last);
-      std::lock_guard lock(mutex);
-      if (!found.empty()) wrong = std::move(found);
-    });
-    OP_REQUIRES(context, wrong.empty(), absl::DataLossError(absl::StrCat("a table of the model is lost: ", wrong)));
+    OP_REQUIRES_OK(context, OnThreads(context, samples, kCostOfAKey * all.values(),
+                                      [&](std::int64_t first, std::int64_t last) { return all.Lookup(first, last); }));
   }
 
  private:
