@@ -101,6 +101,7 @@ soak: $(INSTALLED) ## A kill every 45 s in jobs on real YARN: goodput, recovery;
 	$(BIN)/python -m pytest -m soak --override-ini timeout=7200
 
 soak-serving: $(MODEL_SERVER) ## A job that trains and exports, a server and load on it for an hour, with faults of each
+	.ci/system-packages python hadoop
 	PYTHONPATH=benchmarks $(BIN)/python -m serving_soak
 
 kills: $(INSTALLED) ## Kills at random steps over ten seeds on real YARN, and of who saves tables; takes about two hours

@@ -18,7 +18,7 @@ def soak(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     return SimpleNamespace(
         Answer=checker.Answer, Verified=checker.Verified, verify=checker.verify, Expected=expected.Expected,
-        Fault=faults.Fault, Sample=server.Sample, Soak=report.Soak, report=report,
+        Fault=faults.Fault, Sample=server.Sample, Seen=report.Seen, Soak=report.Soak, report=report,
     )  # fmt: skip
 
 
@@ -61,18 +61,23 @@ def test_an_answer_is_held_against_its_own_version(soak: Any) -> None:
 
 def test_what_does_not_hold_is_said(soak: Any) -> None:
     samples = [soak.Sample(5.0 * n, 1, 300.0 + 0.1 * n, 50, 14) for n in range(700)]
+    answers = [soak.Answer(float(n), n + 0.1, "", 7) for n in range(300)]
+    held = soak.Seen(answers, soak.Verified(10, [], [], 0), samples, 0)
     seen = soak.Soak(
-        seconds=3600.0, faults=[soak.Fault("disk full", 100.0, 130.0, 130.1)], verified=soak.Verified(10, [], [], 0),
-        answers={"checker": [soak.Answer(float(n), n + 0.1, "", 7) for n in range(300)]},
-        expected={7: soak.Expected(7, [0.5], 0.0)}, samples=samples, exported=1, refused=0, missing=(),
+        seconds=3600.0, faults=[soak.Fault("disk full", 100.0, 130.0, 130.1)], broken=held, of_hdfs=held,
+        load={"ghz": answers}, expected={7: soak.Expected(7, [0.5], 0.0)}, given_up=Counter(NotFound=2), exported=1,
+        missing=(),
     )  # fmt: skip
     assert soak.report.problems(seen) == []
     assert "All of it holds" in soak.report.page(seen, "Nobody asks")
-    grown = [each._replace(mib=300.0 + each.at / 10) for each in samples]
     refused = [soak.Answer(101.0, 101.1, "NotFound"), soak.Answer(250.0, 250.1, "Internal")]
+    grown = [each._replace(mib=300.0 + each.at / 10, pid=1 + (each.at > 3000)) for each in samples]
     bad = seen._replace(
-        samples=grown, answers={"checker": [*seen.answers["checker"], *refused]},
-        verified=soak.Verified(10, ["3 answers of 7: 0.4 and not 0.5"], ["1 answers of 8: cut off"], 0),
+        broken=held._replace(answers=[*answers, *refused], verified=soak.Verified(10, ["0.4 and not 0.5"], [], 0)),
+        of_hdfs=soak.Seen(
+            [*answers, soak.Answer(110.0, 115.0, "DEADLINE_EXCEEDED")], soak.Verified(0, [], ["of 8: cut off"], 0),
+            grown, 0,
+        ),
     )  # fmt: skip
     said = "\n".join(soak.report.problems(bad))
     for words in (
@@ -80,6 +85,9 @@ def test_what_does_not_hold_is_said(soak: Any) -> None:
         "of 8: cut off",
         "code='Internal'",
         "disk full: 1 requests failed",
+        "of HDFS: Answer(began=110.0",
+        "no answer was compared",
+        "the server of HDFS has ended",
         "memory grows",
     ):
         assert words in said

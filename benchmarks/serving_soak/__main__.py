@@ -8,7 +8,9 @@ import shutil
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 from afo.events.event_log import read_log
 from afo.events.types import VersionExported
@@ -17,6 +19,7 @@ from serving_soak import report
 from serving_soak.checker import Checker
 from serving_soak.expected import ExpectedAnswers
 from serving_soak.faults import Faults
+from serving_soak.hdfs_copies import CopiesInHDFS
 from serving_soak.load import GRPC_RATE, REST_RATE, Load
 from serving_soak.place import VersionsPlace
 from serving_soak.server import Server
@@ -53,25 +56,23 @@ def main() -> int:
 
 def run(scratch: Path, place: VersionsPlace) -> report.Soak:
     """Train, serve, ask and break things for so many minutes; ends all that it started."""
-    job = EndlessTraining(scratch, place.base_path)
-    endings = [job.kill]
-    try:
+    with ExitStack() as stack:
+        job = EndlessTraining(scratch, place.base_path)
+        stack.callback(job.kill)
         records = job.records(RECORDS)
         expected = ExpectedAnswers(place.base_path, records, scratch)
-        endings.append(expected.stop)
+        stack.callback(expected.stop)
         wait_for_version(place, job)
-        server = Server(place.link, scratch)
-        endings.append(server.stop)
-        checker = Checker(server.grpc_address, records)
-        endings.append(checker.stop)
-        while not checker.newest_version():
-            time.sleep(0.1)
-        checker.answers.clear()  # of the time before it listened
-        seconds = int(MINUTES * 60)
-        began = time.time()
-        load = Load(server.grpc_address, server.rest_address, records, seconds, scratch)
-        endings.append(load.stop)
-        faults = Faults(server, place, checker, expected, SEED)
+        copies = CopiesInHDFS(scratch, place.base_path)
+        stack.callback(copies.stop)
+        copies.start()
+        broken = served(str(place.link), scratch / "server", records, stack, is_bounded=True)
+        of_hdfs = served(copies.base_path, scratch / "server-of-hdfs", records, stack, is_bounded=False)
+        wait_for_answers([broken.checker, of_hdfs.checker])
+        began, seconds = time.time(), int(MINUTES * 60)
+        load = Load(broken.server.grpc_address, broken.server.rest_address, records, seconds, scratch)
+        stack.callback(load.stop)
+        faults = Faults(broken.server, place, copies, broken.checker, expected, SEED)
 
         def check() -> None:
             if not is_training(job) or not load.is_running():
@@ -79,17 +80,36 @@ def run(scratch: Path, place: VersionsPlace) -> report.Soak:
 
         faults.run(seconds - CALM_S, check)
         load.wait()
-        checker.stop()
-        wait_for_expected(expected, checker)
-    finally:
-        for end in reversed(endings):
-            end()
-    found = expected.found()
+        for each in (broken, of_hdfs):
+            each.checker.stop()
+        wait_for_expected(expected, [broken.checker, of_hdfs.checker])
     return report.Soak(
-        seconds=time.time() - began, faults=faults.done, verified=checker.verified(found), expected=found,
-        answers={"checker": checker.answers, **load.answers()}, samples=server.samples,
-        exported=exported(scratch, job), refused=server.refused(), missing=missing(faults),
+        seconds=time.time() - began, faults=faults.done, broken=broken.seen(expected), of_hdfs=of_hdfs.seen(expected),
+        load=load.answers(), expected=expected.found(), given_up=copies.given_up, exported=exported(scratch, job),
+        missing=missing(faults),
     )  # fmt: skip
+
+
+class Served(NamedTuple):
+    """A server, and what asks it all the time."""
+
+    server: Server
+    checker: Checker
+
+    def seen(self, expected: ExpectedAnswers) -> report.Seen:
+        """All that it did."""
+        return report.Seen(
+            self.checker.answers, self.checker.verified(expected.found()), self.server.samples, self.server.refused()
+        )
+
+
+def served(base_path: str, directory: Path, records: list[bytes], stack: ExitStack, *, is_bounded: bool) -> Served:
+    """Both, until the stack ends them."""
+    server = Server(base_path, directory, is_bounded=is_bounded)
+    stack.callback(server.stop)
+    checker = Checker(server.grpc_address, records)
+    stack.callback(checker.stop)
+    return Served(server, checker)
 
 
 def wait_for_version(place: VersionsPlace, job: EndlessTraining) -> None:
@@ -101,10 +121,22 @@ def wait_for_version(place: VersionsPlace, job: EndlessTraining) -> None:
         time.sleep(1)
 
 
-def wait_for_expected(expected: ExpectedAnswers, checker: Checker) -> None:
+def wait_for_answers(checkers: list[Checker]) -> None:
+    """Until all servers listen; what was asked before does not count."""
+    deadline = time.time() + FIRST_VERSION_S
+    while not all(each.newest_version() for each in checkers):
+        if time.time() > deadline:
+            raise SystemExit("a server answers nothing")
+        time.sleep(0.1)
+    for each in checkers:
+        each.answers.clear()
+
+
+def wait_for_expected(expected: ExpectedAnswers, checkers: list[Checker]) -> None:
     """Until TensorFlow has loaded the versions that answered, as far as they are there."""
     deadline = time.time() + EXPECTED_S
-    while not {each.version for each in checker.answers if not each.code} <= expected.found().keys():
+    answers = [each for checker in checkers for each in checker.answers]
+    while not {each.version for each in answers if not each.code} <= expected.found().keys():
         if time.time() > deadline:
             return
         time.sleep(1)

@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 from serving_soak.checker import Checker
 from serving_soak.expected import ExpectedAnswers
+from serving_soak.hdfs_copies import CopiesInHDFS
 from serving_soak.place import VersionsPlace
 from serving_soak.server import Server
 
 #: Kinds in which requests may fail; in all others none may.
 STOPS_ANSWERS = ("server killed", "server stopped", "memory short")
-#: Kinds that end the process: not in the middle third, so that its memory can be watched for long.
-ENDS_PROCESS = ("server killed", "memory short")
 #: A server that answers nothing for so long after a fault has not come back.
 BACK_S = 120.0
 _PAUSE_S = (10.0, 45.0)
@@ -45,9 +44,11 @@ class Faults:
     """Brings them about until a time."""
 
     def __init__(
-        self, server: Server, place: VersionsPlace, checker: Checker, expected: ExpectedAnswers, seed: int
-    ) -> None:
+        self, server: Server, place: VersionsPlace, copies: CopiesInHDFS, checker: Checker,
+        expected: ExpectedAnswers, seed: int,
+    ) -> None:  # fmt: skip
         self._server, self._place, self._checker, self._expected = server, place, checker, expected
+        self._copies = copies
         self._chance = random.Random(seed)
         self.kinds: dict[str, Callable[[], str]] = {
             "server killed": self._kill,
@@ -55,6 +56,7 @@ class Faults:
             "version damaged": self._damage,
             "base_path gone": self._take_away,
             "version rolled back": self._roll_back,
+            "HDFS gone": self._take_namenode,
         }
         if place.is_own:
             self.kinds["disk full"] = self._fill
@@ -73,13 +75,7 @@ class Faults:
                 if time.time() - began > seconds:
                     return
             waiting = waiting or self._chance.sample(list(self.kinds), len(self.kinds))
-            in_middle = 1 / 3 < (time.time() - began) / seconds < 2 / 3
-            kind = next((each for each in waiting if not (in_middle and each in ENDS_PROCESS)), None)
-            if kind is None:
-                waiting = []
-                continue
-            waiting.remove(kind)
-            self._bring_about(kind)
+            self._bring_about(waiting.pop())
 
     def _bring_about(self, kind: str) -> None:
         began = time.time()
@@ -113,6 +109,19 @@ class Faults:
             return self._hold(3.0, 25.0)
         finally:
             self._place.bring_back()
+
+    def _take_namenode(self) -> str:
+        if self._chance.random() < 0.5:
+            self._copies.pause()
+            try:
+                return f"NameNode stopped {self._hold(5.0, 40.0)}"
+            finally:
+                self._copies.go_on()
+        self._copies.kill()
+        try:
+            return f"NameNode killed {self._hold(1.0, 20.0)}, then started"
+        finally:
+            self._copies.start_again()
 
     def _fill(self) -> str:
         self._place.fill()

@@ -28,18 +28,36 @@ MOST_GROWTH = 100.0
 _WIDTH = 118
 
 
+class Seen(NamedTuple):
+    """Of one server: what its checker was answered, what its processes took, and how many versions it refused."""
+
+    answers: list[Answer]
+    verified: Verified
+    samples: list[Sample]
+    refused: int
+
+
 class Soak(NamedTuple):
     """All that was seen."""
 
     seconds: float
     faults: list[Fault]
-    verified: Verified
-    answers: dict[str, list[Answer]]
+    #: The server that is killed, stopped and short of memory.
+    broken: Seen
+    #: The server of the versions in HDFS, which no fault ends.
+    of_hdfs: Seen
+    #: Of the load generators, which ask the first.
+    load: dict[str, list[Answer]]
     expected: dict[int, Expected]
-    samples: list[Sample]
+    #: Looks for versions to put into HDFS that came to nothing, by error.
+    given_up: Counter[str]
     exported: int
-    refused: int
     missing: tuple[str, ...]
+
+    @property
+    def answers(self) -> dict[str, list[Answer]]:
+        """Of the server that is broken, by client."""
+        return {"checker": self.broken.answers, **self.load}
 
 
 class Failed(NamedTuple):
@@ -106,16 +124,20 @@ def growth(life: Sequence[Sample]) -> float:
 def problems(soak: Soak) -> list[str]:
     """What does not hold; nothing where all does."""
     failed = attribute(soak.answers, soak.faults)
-    found = [*soak.verified.wrong, *soak.verified.of_unloadable]
+    verified = (soak.broken.verified, soak.of_hdfs.verified)
+    found = [each for one in verified for each in (*one.wrong, *one.of_unloadable)]
     found += [f"{client}: {answer} outside of a fault" for client, answer in failed.unexplained[:20]]
     found += [
         f"{kind}: {sum(codes.values())} requests failed, and none may"
         for kind, codes in failed.explained.items()
         if kind not in STOPS_ANSWERS
     ]
-    if not soak.verified.right:
+    found += [f"of HDFS: {answer}" for answer in soak.of_hdfs.answers if answer.code][:20]
+    if not all(each.right for each in verified):
         found.append("no answer was compared")
-    if growth(longest_life(soak.samples)) > MOST_GROWTH:
+    if len({each.pid for each in soak.of_hdfs.samples}) != 1:
+        found.append("the server of HDFS has ended")
+    if growth(longest_life(soak.of_hdfs.samples)) > MOST_GROWTH:
         found.append(f"memory grows by more than {MOST_GROWTH:.0f} MiB an hour")
     return found
 
@@ -133,8 +155,10 @@ def page(soak: Soak, rates: str) -> str:
             "`full_every: 16`, `keep: 10`). `afo serve`",
             f"serves the newest one. {rates}. A checker asks for the same 8 records ten times a second, and",
             "each of its answers is compared with that of `tf.saved_model.load` of the version that it names, to 2e-6.",
-            "Faults come one at a time, 10 to 45 s after the last one; none in the middle third ends the server.",
+            "Faults come one at a time, 10 to 45 s after the last one.",
             "Requests fail where they are not answered within 5 s; nobody asks a second time.",
+            "A second server has the same versions from a real HDFS, into which they are put as they come. No fault",
+            "ends it, a checker asks it as well, and its one process shows what an hour does to memory.",
         ),
         "",
         circumstances(soak.seconds),
@@ -145,7 +169,7 @@ def page(soak: Soak, rates: str) -> str:
         "",
         *_of_faults(soak, failed),
         "",
-        *_of_server(soak),
+        *_of_processes(soak),
     ]
     return "\n".join([*lines, ""])
 
@@ -154,34 +178,53 @@ def _paragraph(*parts: str) -> str:
     return textwrap.fill(" ".join(parts), _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
+def _item(text: str) -> str:
+    return textwrap.fill(
+        text, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+
+
 def _of_answers(soak: Soak, failed: Failed) -> list[str]:
     lines = ["| client | requests | failed | outside of faults | p50 ms | p99 ms |", "|---|---|---|---|---|---|"]
+    unexplained = Counter(client for client, _ in failed.unexplained)
     for client, answers in soak.answers.items():
-        taken = [1000 * (each.ended - each.began) for each in answers if not each.code]
-        outside = sum(each == client for each, _ in failed.unexplained)
-        lines.append(
-            f"| {client} | {len(answers):,} | {sum(bool(each.code) for each in answers):,} | {outside} "
-            f"| {np.percentile(taken, 50):.1f} | {np.percentile(taken, 99):.1f} |"
-        )
-    checked, versions = soak.verified, {each.version for each in soak.answers["checker"] if not each.code}
+        lines.append(_row(client, answers, str(unexplained[client])))
+    lines.append(_row("checker, server of HDFS", soak.of_hdfs.answers, "–"))
     loadable = [each for each in soak.expected.values() if not each.error]
-    ages = freshness(soak.answers["checker"], soak.expected)
     return [
         *lines,
         "",
-        _paragraph(
-            f"Answers compared: {checked.right:,} right, {len(checked.wrong)} wrong, {len(checked.of_unloadable)} of",
-            f"versions that TensorFlow cannot load, {checked.unknown} of versions that were gone before it could; by",
-            f"{len(versions)} versions. {soak.exported} versions were exported. TensorFlow could load {len(loadable)}",
-            f"({sum(each.is_whole for each in loadable)} of them whole) of the {len(soak.expected)} that it saw,",
-            f"copies that were damaged among them; the server refused {soak.refused}.",
-        ),
+        _item(_of_server("the server", soak.broken, soak.expected)),
+        _item(_of_server("the server of HDFS", soak.of_hdfs, soak.expected)),
         "",
         _paragraph(
-            "Age of the newest gradient in the version that answers, once a second, all faults included: p50",
-            f"{np.percentile(ages, 50):.1f} s, p95 {np.percentile(ages, 95):.1f} s, longest {max(ages):.1f} s.",
+            f"{soak.exported} versions were exported. TensorFlow could load {len(loadable)}",
+            f"({sum(each.is_whole for each in loadable)} of them whole) of the {len(soak.expected)} that it saw,",
+            f"copies that were damaged among them. {sum(soak.given_up.values())} looks for versions to put into HDFS",
+            "came to nothing while it was gone or a version was deleted meanwhile"
+            f" ({', '.join(f'{count} {error}' for error, count in sorted(soak.given_up.items())) or 'none'}).",
         ),
     ]
+
+
+def _row(client: str, answers: Sequence[Answer], outside: str) -> str:
+    taken = [1000 * (each.ended - each.began) for each in answers if not each.code]
+    return (
+        f"| {client} | {len(answers):,} | {sum(bool(each.code) for each in answers):,} | {outside} "
+        f"| {np.percentile(taken, 50):.1f} | {np.percentile(taken, 99):.1f} |"
+    )
+
+
+def _of_server(name: str, seen: Seen, expected: dict[int, Expected]) -> str:
+    checked, ages = seen.verified, freshness(seen.answers, expected)
+    return (
+        f"Of {name}, answers compared: {checked.right:,} right, {len(checked.wrong)} wrong, "
+        f"{len(checked.of_unloadable)} of versions that TensorFlow cannot load, {checked.unknown} of versions that "
+        f"were gone before it could; by {len({each.version for each in seen.answers if not each.code})} versions; "
+        f"{seen.refused} refused. Age of the newest gradient in the version that answers, once a second, all "
+        f"faults included: p50 {np.percentile(ages, 50):.1f} s, p95 {np.percentile(ages, 95):.1f} s, "
+        f"longest {max(ages):.1f} s."
+    )
 
 
 def _of_faults(soak: Soak, failed: Failed) -> list[str]:
@@ -204,22 +247,22 @@ def _of_faults(soak: Soak, failed: Failed) -> list[str]:
     return [*lines, "", *left_out, *([""] if left_out else []), *notes]
 
 
-def _of_server(soak: Soak) -> list[str]:
-    life = longest_life(soak.samples)
+def _of_processes(soak: Soak) -> list[str]:
+    life = longest_life(soak.of_hdfs.samples)
     if not life:
-        return ["No process of the server lived for a minute."]
-    mib, third = [each.mib for each in life], max(1, len(life) // 3)
+        return ["The server of HDFS did not live for a minute."]
+    mib, third, all_of_them = [each.mib for each in life], max(1, len(life) // 3), soak.broken.samples
     held, threads = [each.descriptors for each in life], [each.threads for each in life]
     return [
         _paragraph(
-            f"The server's process that lived longest, for {(life[-1].at - life[0].at) / 60:.0f} minutes after its",
-            f"first: resident memory {np.median(mib[:third]):.0f} MiB in the first third,",
-            f"{np.median(mib[-third:]):.0f} in the last (medians), {max(mib):.0f} at most,",
-            f"{growth(life):+.0f} MiB an hour; descriptors {min(held)} to",
-            f"{max(held)}, threads {min(threads)} to {max(threads)}. Of all {len({each.pid for each in soak.samples})}",
-            f"processes at most: {max(each.mib for each in soak.samples):.0f} MiB,",
-            f"{max(each.descriptors for each in soak.samples)} descriptors,",
-            f"{max(each.threads for each in soak.samples)} threads.",
+            f"The process of the server of HDFS, for {(life[-1].at - life[0].at) / 60:.0f} minutes after its first:",
+            f"resident memory {np.median(mib[:third]):.0f} MiB in the first third,",
+            f"{np.median(mib[third:-third]):.0f} in the second, {np.median(mib[-third:]):.0f} in the last (medians),",
+            f"{max(mib):.0f} at most, {growth(life):+.0f} MiB an hour; descriptors {min(held)} to",
+            f"{max(held)}, threads {min(threads)} to {max(threads)}. Of all {len({each.pid for each in all_of_them})}",
+            f"processes of the other server at most: {max(each.mib for each in all_of_them):.0f} MiB,",
+            f"{max(each.descriptors for each in all_of_them)} descriptors,",
+            f"{max(each.threads for each in all_of_them)} threads.",
         )
     ]
 

@@ -31,22 +31,28 @@ class Sample(NamedTuple):
 
 
 class Server:
-    """Serves the versions in `base_path` as the model `ctr`."""
+    """Serves the versions in `base_path` as the model `ctr`; what it keeps lies in `directory`, its own.
 
-    def __init__(self, base_path: Path, directory: Path) -> None:
+    `is_bounded`: its memory can be, by `group`.
+    """
+
+    def __init__(self, base_path: str, directory: Path, *, is_bounded: bool) -> None:
+        directory.mkdir(mode=0o700)
         self.log, self._config = directory / "server.log", directory / "serving.yaml"
+        self._environment = os.environ | {"AFO_STATE_DIR": str(directory / "state")}
         self.grpc_address, self.rest_address = (f"127.0.0.1:{_free_port()}" for _ in range(2))
         self._config.write_text(
             json.dumps(
                 {
-                    "models": [{"name": "ctr", "base_path": str(base_path)}],
+                    "models": [{"name": "ctr", "base_path": base_path}],
                     "grpc": {"address": self.grpc_address}, "rest": {"address": self.rest_address},
                     "access_log": str(directory / "access.log"),
+                    "cache_directory": str(directory / "cache"),
                 }
             )
         )  # fmt: skip
         self.samples: list[Sample] = []
-        self.group = _memory_group()
+        self.group = _memory_group() if is_bounded else None
         self._over = threading.Event()
         self._sampled_at = 0.0
         self._process = self._start()
@@ -61,7 +67,9 @@ class Server:
     def _start(self) -> "subprocess.Popen[bytes]":
         words = [sys.executable, "-W", "ignore", "-m", "afo_client", "serve", "--config", str(self._config)]
         with self.log.open("ab") as messages:
-            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages)
+            process = subprocess.Popen(
+                words, env=self._environment, stdin=subprocess.DEVNULL, stdout=messages, stderr=messages
+            )
         if self.group is not None:
             with suppress(OSError):
                 (self.group / "cgroup.procs").write_text(str(process.pid))
