@@ -61,12 +61,13 @@ def main() -> int:
 class Served:
     """A server in a process of its own."""
 
-    def __init__(self, base: Path, scratch: Path, versions: int = 1) -> None:
+    def __init__(self, base: Path | str, scratch: Path, versions: int = 1) -> None:
         config, self.log = scratch / "serving.yaml", scratch / "server.log"
         policy = f"{{latest: {{num_versions: {versions}}}}}"
         config.write_text(
             f"models: [{{name: ctr, base_path: {base}, model_version_policy: {policy}}}]\n"
             "grpc: {address: '127.0.0.1:0'}\nrest: {address: '127.0.0.1:0'}\nfile_system_poll_wait: 100ms\n"
+            f"cache_directory: {scratch / 'cache'}\n"
         )
         words = [sys.executable, "-m", "afo_client", "serve", "--config", str(config)]
         with self.log.open("wb") as messages:

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from math import isinf
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from afo.trainable.served.table_form import TableForm
 
 #: Time between two questions whether the final checkpoint was measured.
 POLL_S = 0.5
+_SENDERS = 8
 
 
 def select_manifest(setup: Setup, final_manifest: str, progress: Progress) -> str:
@@ -137,10 +139,21 @@ def _form(rows: RowType, tables: TableKind, files: Path) -> TableForm:
 
 
 def upload(local: Path, url: str) -> None:
-    """Move what `save_model` made to `url`, a name that no pattern matches; a rename makes it a model."""
-    for path in sorted(local.rglob("*")):
-        if path.is_file():
-            storage.upload(str(path), storage.join(url, *path.relative_to(local).parts))
+    """Move what `save_model` made to `url`, a name that no pattern matches; a rename makes it a model.
+
+    Several files at once: to close one in HDFS takes up to half a second, however small it is. After the first that
+    cannot be sent no other is begun.
+    """
+    files = sorted(path for path in local.rglob("*") if path.is_file())
+    with ThreadPoolExecutor(_SENDERS, thread_name_prefix="export") as pool:
+        sent = [
+            pool.submit(storage.upload, str(path), storage.join(url, *path.relative_to(local).parts)) for path in files
+        ]
+        done, _ = wait(sent, return_when=FIRST_EXCEPTION)
+        for each in sent:
+            each.cancel()
+    for each in done:
+        each.result()
     shutil.rmtree(local)
 
 

@@ -3,6 +3,7 @@
 import signal
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from afo import storage
@@ -11,6 +12,7 @@ from afo_client.hadoop import Cluster, ClusterSpec
 from afo_client.hadoop.cluster_layout import node_name
 
 _LOOK_S = 1.0
+_AT_ONCE = 8
 _NAMENODE = "namenode"
 
 
@@ -79,8 +81,9 @@ class CopiesInHDFS:
     def _put(self, number: int) -> None:
         beside, version = f"{self.base_path}/.{number}.tmp", self._versions / str(number)
         storage.delete(beside, recursive=True)
-        for file in (each for each in version.rglob("*") if each.is_file()):
-            storage.upload(str(file), f"{beside}/{file.relative_to(version)}")
+        files = [each for each in version.rglob("*") if each.is_file()]
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(storage.upload, map(str, files), [f"{beside}/{each.relative_to(version)}" for each in files]))
         if not version.exists():
             storage.delete(beside, recursive=True)
             return

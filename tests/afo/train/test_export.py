@@ -1,15 +1,17 @@
 """A SavedModel in a process of its own, against the forward pass of the evaluation."""
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from afo import storage
 from afo.data.example import encode
 from afo.data.io.tfrecord import RecordWriter
-from afo.errors import SpecError
+from afo.errors import SpecError, StorageError
 from afo.job import ROW_TYPES, RowType, TableKind
 from afo.job.loader import load_job
 from afo.ops.library import available
@@ -196,6 +198,33 @@ def test_native_rows_take_the_bytes_of_their_type_and_eight_of_their_key(
         # Beside them the header, an index, and 4 bytes for each 4096.
         rows_and_index = [-(-bytes_ // 4096) for bytes_ in (KEYS * (8 + of_a_row), 64 * (KEYS * 5 // 48 + 1))]
         assert max(file.stat().st_size for file in files) == 4096 + 4100 * sum(rows_and_index)
+
+
+def test_after_a_file_that_cannot_be_sent_no_other_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from afo.train import export
+
+    made, sent = tmp_path / "export", list[str]()
+    (made / "assets").mkdir(parents=True)
+    for number in range(100):
+        (made / "assets" / f"{number}.rows").write_bytes(b"%d" % number)
+    whole = storage.upload
+
+    def refuse(local_path: str, url: str) -> None:
+        sent.append(url)
+        if len(sent) > 1:
+            time.sleep(0.2)  # as a file takes
+        raise StorageError("no room")
+
+    monkeypatch.setattr(storage, "upload", refuse)
+    with pytest.raises(StorageError, match="no room"):
+        export.upload(made, str(tmp_path / "model"))
+    assert 1 <= len(sent) < 100
+    monkeypatch.setattr(storage, "upload", whole)
+    export.upload(made, str(tmp_path / "model"))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "model" / "assets").iterdir()} == {
+        f"{number}.rows": b"%d" % number for number in range(100)
+    }
+    assert not made.exists()
 
 
 @pytest.mark.parametrize("which", sorted(MODELS))
