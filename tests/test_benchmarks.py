@@ -12,7 +12,7 @@ import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 BOOST = Path("/usr/include/boost/unordered/unordered_flat_map.hpp")
-ON_HADOOP = {"bridge", "hdfs", "submit"}
+ON_HADOOP = {"bridge", "freshness", "hdfs", "submit"}
 #: Under five seconds; the others run whole jobs, a compiler, or more processes with TensorFlow.
 QUICK = {"history"}
 FIELDS = {"name": str, "ratio": float, "at_least": float, "ours": float, "theirs": float, "unit": str}
