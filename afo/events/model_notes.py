@@ -46,11 +46,37 @@ class PassComparison:
 
 
 @dataclass
+class WithheldVersions:
+    """Checkpoints that became no version since the last one that did."""
+
+    number: int = 0
+    last: ev.VersionWithheld | None = None
+
+    def take(self, event: ev.AnyEvent) -> None:
+        """The next one, or that a version was written, or that it is decided what is at the end."""
+        if isinstance(event, ev.VersionWithheld):
+            self.number += self.last is None or self.last.manifest != event.manifest
+            self.last = event
+        elif isinstance(event, ev.VersionExported | ev.ExportDecided):
+            self.number, self.last = 0, None
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One while there are any."""
+        if self.last is None:
+            return ()
+        were = f"{self.number:,} checkpoints in a row, the last" if self.number > 1 else "the one"
+        reasons = "; ".join(check.text for check in self.last.checks)
+        return (f"no version is exported of {were} of step {self.last.step:,}: {reasons}",)
+
+
+@dataclass
 class Notes:
     """What was said of a job so far, each sentence once: what is said again after a restart is no news."""
 
     _said: dict[str, None] = field(default_factory=dict)
     _not_evaluated: int = 0
+    _withheld: WithheldVersions = field(default_factory=WithheldVersions)
     _passes: PassComparison = field(default_factory=PassComparison)
 
     def take(self, event: ev.AnyEvent) -> None:
@@ -60,11 +86,13 @@ class Notes:
             self._not_evaluated += event.passed_over
         elif isinstance(event, ev.SplitDone):
             self._passes.take(event)
+        self._withheld.take(event)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """In the order in which they became known; what still grows comes last."""
-        return (*self._said, *self._passes.sentences, *not_evaluated(self._not_evaluated))
+        growing = (*self._passes.sentences, *not_evaluated(self._not_evaluated), *self._withheld.sentences)
+        return (*self._said, *growing)
 
 
 def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:

@@ -241,7 +241,7 @@ class CheckpointWritten(Event, frozen=True):
 
 class VersionExported(Event, frozen=True):
     """A version of the model was written while the job trains. `parent`: the one whose changes it has, None: it is
-    whole; `seconds`: from the start of its export on."""
+    whole; `seconds`: from the start of its export on; `metrics`: of its evaluation, where a gate awaited one."""
 
     task: TaskId
     version: int
@@ -250,6 +250,17 @@ class VersionExported(Event, frozen=True):
     manifest: str
     bytes: int
     seconds: float
+    metrics: dict[str, float] = {}
+
+
+class VersionWithheld(Event, frozen=True):
+    """A checkpoint does not become a version: the bounds of `export.require` that do not hold for it, or not for the
+    mean over the window. `since`: the version before, with which `auc_drop` compares; None: there is none yet."""
+
+    step: int
+    manifest: str
+    checks: tuple[Check, ...]
+    since: int | None = None
 
 
 class Evaluated(Event, frozen=True):
@@ -473,6 +484,7 @@ AnyEvent = (
     | CheckpointBegun
     | CheckpointWritten
     | VersionExported
+    | VersionWithheld
     | Evaluated
     | StoppedEarly
     | ExportDecided

@@ -18,6 +18,8 @@ TABLE_KINDS: tuple[TableKind, ...] = ("frozen", "native", "mapped")
 
 #: A served table has so many files on top of each other at most (kMostLayers of afo/ops/serving).
 MOST_FULL_EVERY = 64
+#: Evaluations of a window; the Application Master holds their metrics.
+MOST_WINDOW = 1000
 
 
 class Export(Section, frozen=True):
@@ -67,14 +69,26 @@ class Export(Section, frozen=True):
     require: Annotated[
         dict[str, str],
         Meta(description="The quality gate: a bound for each metric, e.g. `auc: '>=0.74'`, `calibration: 0.9..1.1`, "
-             "`coverage_drop: '<=0.1'`. If one does not hold, nothing is exported and the job fails."),
+             "`coverage_drop: '<=0.1'`. If one does not hold, nothing is exported and the job fails; of versions "
+             "before the last one, such a checkpoint is passed over."),
     ] = field(default_factory=dict)  # fmt: skip
+    require_window: Annotated[
+        int,
+        Meta(ge=1, le=MOST_WINDOW,
+             description="With `every`: each bound of `require` has to hold for the checkpoint and for the mean over so "
+             "many evaluations, its own and those before it."),
+    ] = 1  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.deltas and self.every is None:
             raise ValueError("`deltas` is for versions; say how often one is written with `every`, e.g. `every: 30s`")
         if self.deltas and self.tables == "frozen":
             raise ValueError("`deltas` is not for frozen tables; write `tables: native` or `tables: mapped`")
+        if self.require_window > 1 and (self.every is None or not self.require):
+            raise ValueError(
+                "`require_window` is for versions with bounds; add `every` and `require`, e.g. "
+                "`require: {auc: '>=0.74'}`, or leave it out"
+            )
         check_ranking(self.metric)
         for name in self.user_features:
             if self.user_features.count(name) > 1:
@@ -84,6 +98,11 @@ class Export(Section, frozen=True):
             if name.split("/")[0] not in allowed:
                 raise ValueError(f"`require` knows no metric {name!r}; allowed are {', '.join(allowed)}")
             Bound.parse(text)
+
+    @property
+    def gates_versions(self) -> bool:
+        """Whether versions are written while the job trains, of checkpoints for which `require` holds."""
+        return self.every is not None and bool(self.require)
 
     @property
     def awaits_evaluation(self) -> bool:

@@ -64,6 +64,10 @@ class Master:
         """The chief wrote a manifest; the reply says which older ones must stay."""
         return cast(m.CheckpointReply, self._client.call("ReportCheckpoint", report))
 
+    def next_version(self, request: m.VersionRequest) -> m.VersionReply:
+        """The checkpoint that may become the next version. Waits for no Application Master, as training goes on."""
+        return cast(m.VersionReply, self._client.call("NextVersion", request, patience_s=0.0))
+
     def report_version(self, report: m.VersionReport) -> None:
         """The chief exported a version of the model."""
         self._client.call("ReportVersion", report)

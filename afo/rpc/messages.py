@@ -15,7 +15,7 @@ from afo.protocol.train_task import Progress
 from afo.storage.url import ByteRange
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 11
+PROTOCOL = 12
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -343,7 +343,8 @@ class CheckpointReport(Message, frozen=True):
 
 
 class VersionReport(Message, frozen=True):
-    """The chief: a version of the model was exported. `parent`: the one whose changes it has, None: it is whole."""
+    """The chief: a version of the model was exported. `parent`: the one whose changes it has, None: it is whole;
+    `metrics`: those of the `VersionReply`."""
 
     task: TaskId
     generation: int
@@ -353,6 +354,21 @@ class VersionReport(Message, frozen=True):
     manifest: str
     bytes: int
     seconds: float
+    metrics: dict[str, float] = {}
+
+
+class VersionRequest(Message, frozen=True):
+    """The chief, while it trains: which checkpoint may become the next version?"""
+
+    task: TaskId
+    generation: int
+
+
+class VersionReply(Message, frozen=True):
+    """The newest one for which `export.require` holds, with its metrics; '' where none is newer than the last one."""
+
+    manifest: str = ""
+    metrics: dict[str, float] = {}
 
 
 class CheckpointReply(Message, frozen=True):

@@ -25,6 +25,7 @@ METHODS: dict[str, tuple[type[m.Message], type[m.Message]]] = {
     "Ready": (m.ReadyRequest, m.ReadyReply),
     "ReportSaving": (m.SavingReport, m.Empty),
     "ReportCheckpoint": (m.CheckpointReport, m.CheckpointReply),
+    "NextVersion": (m.VersionRequest, m.VersionReply),
     "ReportVersion": (m.VersionReport, m.Empty),
     "Export": (m.ExportRequest, m.ExportReply),
     "ReportEval": (m.EvalReport, m.Empty),

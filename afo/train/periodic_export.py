@@ -5,14 +5,13 @@ time. One that fails is a warning, and the next one is tried at its time.
 """
 
 import time
+from typing import NamedTuple
 
 from afo import storage
-from afo.checkpoint.manifest import Found, find_manifests, read_evaluation, read_manifest
-from afo.errors import AfoError, NotFound
+from afo.checkpoint.manifest import Found, find_manifests, parse_name
+from afo.errors import AfoError, ClusterUnreachable
 from afo.job.export import Export
-from afo.job_dir.lineage import Evaluation
 from afo.logs.task_log import LOG, one_line
-from afo.protocol.export_gate import add_drops, check, falls, refusals
 from afo.protocol.offline_task import OfflineResult, OfflineTask
 from afo.rpc import messages as m
 from afo.train.export_process import ExportProcess
@@ -24,6 +23,13 @@ _LOOK_S = 1.0
 _MOST_S = 3600.0
 
 
+class Candidate(NamedTuple):
+    """A checkpoint that may be exported, with its metrics where a gate awaited them."""
+
+    found: Found
+    metrics: dict[str, float] = {}  # noqa: RUF012 (never changed)
+
+
 class PeriodicExport:
     """Of the chief, which calls `look` often, `note_checkpoint` for each one it has written, and `close` once."""
 
@@ -32,18 +38,18 @@ class PeriodicExport:
         self._every = setup.job.export.every
         self._process = ExportProcess(setup.work_dir / "periodic-export", self._every or 0.0)
         #: The checkpoint whose export is under way.
-        self._running: Found | None = None
+        self._running: Candidate | None = None
         self._exported_step = -1
         #: Whether a checkpoint may be there that was not looked at; an earlier process may have written some.
         self._is_new = True
-        #: Manifests for which `export.require` does not hold, as far as they are there.
-        self._refused: set[str] = set()
+        #: Whether the Application Master did not answer last.
+        self._is_unanswered = False
         self._next = time.monotonic() + (self._every or 0.0)
 
     @property
     def protected(self) -> tuple[str, ...]:
         """Manifests that an export under way reads."""
-        return (self._running.url,) if self._running else ()
+        return (self._running.found.url,) if self._running else ()
 
     def note_checkpoint(self) -> None:
         """There is a newer one."""
@@ -59,8 +65,8 @@ class PeriodicExport:
         elif now >= self._next and (self._is_new or self._setup.job.export.require):
             # Evaluations come from elsewhere: with a gate each look may find one.
             self._next, self._is_new = now + _LOOK_S, False
-            if (found := self._choose()) is not None:
-                self._begin(found)
+            if (candidate := self._choose()) is not None:
+                self._begin(candidate)
                 self._next = now + self._every
 
     def close(self) -> None:
@@ -68,41 +74,39 @@ class PeriodicExport:
         self._process.close()
         self._running = None
 
-    def _choose(self) -> Found | None:
+    def _choose(self) -> Candidate | None:
         """The newest checkpoint that may be exported and is newer than the last one that was."""
+        allowed = self._ask() if self._setup.job.export.require else None
         try:
-            manifests = find_manifests(self._setup.task.checkpoint_url)
-            self._refused &= {found.url for found in manifests}
-            newer = [each for each in manifests if each.step > self._exported_step and each.url not in self._refused]
-            return next((found for found in reversed(newer) if self._passes(found)), None)
+            if allowed is None:
+                newest = next(reversed(find_manifests(self._setup.task.checkpoint_url)), None)
+                return Candidate(newest) if newest and newest.step > self._exported_step else None
+            # It may have been deleted before it was measured.
+            is_there = allowed.manifest and storage.exists(allowed.manifest)
+            return Candidate(parse_name(allowed.manifest), allowed.metrics) if is_there else None
         except AfoError as error:
             LOG.warning("no checkpoint can be looked for to export: %s", one_line(str(error)))
             self._is_new = True
             return None
 
-    def _passes(self, found: Found) -> bool:
-        """Whether `export.require` holds for a checkpoint; not where it was not evaluated, or is gone meanwhile."""
-        require = self._setup.job.export.require
-        if not require:
-            return True
+    def _ask(self) -> m.VersionReply:
+        """What `export.require` allows; the Application Master has the evaluations."""
+        setup = self._setup
         try:
-            evaluation, lineage = read_evaluation(found.url), read_manifest(found.url).lineage
-        except NotFound:
-            return False
-        if evaluation is None:
-            return False
-        before = (lineage.before.evaluation if lineage else None) or Evaluation(metrics={}, coverage={})
-        metrics = add_drops(evaluation.metrics, evaluation.coverage, before.metrics, before.coverage)
-        reasons = refusals(check(require, metrics, falls(before.coverage, evaluation.coverage, 1)))
-        if reasons:
-            LOG.info("the checkpoint of step %s is not exported: %s", f"{found.step:,}", "; ".join(reasons))
-            self._refused.add(found.url)
-        return not reasons
+            reply = setup.master.next_version(m.VersionRequest(task=setup.id, generation=setup.task.generation))
+            self._is_unanswered = False
+            return reply
+        except ClusterUnreachable as error:
+            if not self._is_unanswered:
+                LOG.warning("no version is exported until the Application Master answers: %s", one_line(str(error)))
+            self._is_unanswered = True
+            return m.VersionReply()
 
-    def _begin(self, found: Found) -> None:
+    def _begin(self, candidate: Candidate) -> None:
+        found = candidate.found
         try:
             self._process.begin(self._task(found, str(self._process.work_dir)))
-            self._running = found
+            self._running = candidate
         except AfoError as error:
             self._fail(found, error)
 
@@ -114,28 +118,28 @@ class PeriodicExport:
             keep=wanted.keep, user_features=wanted.user_features, memory=0, work_dir=work_dir,
         )  # fmt: skip
 
-    def _look_after(self, found: Found) -> None:
+    def _look_after(self, candidate: Candidate) -> None:
         try:
             result = self._process.result()
             if result is not None:
                 self._running = None
-                self._report(found, result)
+                self._report(candidate, result)
             elif self._process.seconds > _MOST_S:
                 LOG.warning("an export that takes over %d s is ended", _MOST_S)
                 self.close()
                 self._is_new = True
         except AfoError as error:
             self._running = None
-            self._fail(found, error)
+            self._fail(candidate.found, error)
 
     def _fail(self, found: Found, error: AfoError) -> None:
         step = f"{found.step:,}"
         LOG.warning("the checkpoint of step %s could not be exported: %s", step, one_line(str(error)))
         self._is_new = True
 
-    def _report(self, found: Found, result: OfflineResult) -> None:
+    def _report(self, candidate: Candidate, result: OfflineResult) -> None:
         assert result.version is not None, "it was told to write one"
-        seconds = self._process.seconds
+        found, seconds = candidate.found, self._process.seconds
         self._exported_step = found.step
         LOG.info("exported version %d of step %s to %s in %.1f s", result.version, f"{found.step:,}",
                  storage.join(self._setup.task.export_url, str(result.version)), seconds)  # fmt: skip
@@ -143,6 +147,7 @@ class PeriodicExport:
             m.VersionReport(
                 task=self._setup.id, generation=self._setup.task.generation, version=result.version,
                 parent=result.parent, step=found.step, manifest=found.url, bytes=result.bytes, seconds=seconds,
+                metrics=candidate.metrics,
             )
         )  # fmt: skip
 

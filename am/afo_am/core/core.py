@@ -70,6 +70,7 @@ class Core:
             m.ReadyReport: trainers.chief_ready,
             m.SavingReport: trainers.saving,
             m.CheckpointReport: trainers.report_checkpoint,
+            m.VersionRequest: trainers.next_version,
             m.VersionReport: trainers.report_version,
             m.ExportRequest: trainers.may_export,
             m.EvalReport: trainers.report_eval,

@@ -149,6 +149,18 @@ class TrainingRpc:
         state = self._context.state
         return m.CheckpointReply(protected=state.evaluations.list_protected(state.checkpoint_steps))
 
+    def next_version(self, request: m.VersionRequest) -> m.VersionReply:
+        """The checkpoint that may become a version. It is judged again: one has been exported since, maybe."""
+        self._chief_only(request.task, request.generation)
+        gate = self._context.state.evaluations.gate
+        candidate = gate.candidate
+        if candidate is None:
+            return m.VersionReply()
+        if withheld := gate.withheld(candidate):
+            self._context.record(withheld)
+            return m.VersionReply()
+        return m.VersionReply(manifest=candidate[-1].manifest, metrics=candidate[-1].metrics)
+
     def report_version(self, report: m.VersionReport) -> m.Empty:
         """A version of the model is exported; told once, however often the message comes."""
         task = self._chief_only(report.task, report.generation)
@@ -156,7 +168,7 @@ class TrainingRpc:
             self._context.record(
                 ev.VersionExported(
                     task=task.id, version=report.version, parent=report.parent, step=report.step,
-                    manifest=report.manifest, bytes=report.bytes, seconds=report.seconds,
+                    manifest=report.manifest, bytes=report.bytes, seconds=report.seconds, metrics=report.metrics,
                 )
             )  # fmt: skip
         return m.Empty()
@@ -193,8 +205,19 @@ class TrainingRpc:
                 falls=report.falls, passed_over=report.passed_over,
             )
         )  # fmt: skip
+        self._withhold_version()
         self._stop_early(report.step)
         return m.Empty()
+
+    def _withhold_version(self) -> None:
+        """Say that the checkpoint measured last becomes no version. What becomes of the final one is decided at the
+        end."""
+        evaluations = self._context.state.evaluations
+        gate = evaluations.gate
+        if not gate.export.gates_versions or evaluations.final is not None:
+            return
+        if withheld := gate.withheld(gate.window):
+            self._context.record(withheld)
 
     def _stop_early(self, step: int) -> None:
         state = self._context.state

@@ -141,6 +141,11 @@ def _checkpoint_written(state: JobState, event: ev.CheckpointWritten, time: floa
 
 def _version_exported(state: JobState, event: ev.VersionExported, time: float) -> None:
     state.exported_version = event.version
+    state.evaluations.note_version(event)
+
+
+def _version_withheld(state: JobState, event: ev.VersionWithheld, time: float) -> None:
+    state.evaluations.note_version(event)
 
 
 def _checkpoint_evaluated(state: JobState, event: ev.Evaluated, time: float) -> None:
@@ -277,6 +282,7 @@ _APPLY: dict[type, _Apply] = {
     ev.CheckpointBegun: _checkpoint_begun,
     ev.CheckpointWritten: _checkpoint_written,
     ev.VersionExported: _version_exported,
+    ev.VersionWithheld: _version_withheld,
     ev.Evaluated: _checkpoint_evaluated,
     ev.StoppedEarly: _note_evaluations,
     ev.ExportDecided: _note_evaluations,

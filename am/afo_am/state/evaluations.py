@@ -11,6 +11,7 @@ from afo.events.model_notes import Notes
 from afo.formats.units import Interval
 from afo.job import RANKING, EarlyStop, Export
 from afo.protocol import export_gate
+from afo_am.state.version_gate import VersionGate, Window
 
 
 @dataclass
@@ -32,6 +33,11 @@ class Evaluations:
     decided: ev.ExportDecided | None = None
     #: What a person should know of how the model came about.
     notes: Notes = field(default_factory=Notes)
+    #: The windows of `last`, `best` and `final`, by manifest.
+    windows: dict[str, Window] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.gate = VersionGate(self.export)
 
     def take(self, event: ev.Evaluated) -> None:
         """A checkpoint was measured. One that is measured again (by a new evaluator) does not count twice."""
@@ -42,8 +48,23 @@ class Evaluations:
             self.final = event
         if self.best is None or self.best.manifest == event.manifest or self._is_better(event, self.best):
             self.best = event if self.export.metric in event.metrics else self.best
+        self.gate.take(event)
+        self._keep_window(event)
         if self.early_stop is not None and not repeated:
             self._count(self.early_stop, event.metrics.get(self.early_stop.metric))
+
+    def _keep_window(self, event: ev.Evaluated) -> None:
+        kept = {each.manifest for each in (self.last, self.best, self.final) if each}
+        windows = {**self.windows, event.manifest: self.gate.window}
+        self.windows = {manifest: window for manifest, window in windows.items() if manifest in kept}
+
+    def note_version(self, event: ev.VersionExported | ev.VersionWithheld) -> None:
+        """A checkpoint became a version, or did not."""
+        self.notes.take(event)
+        if isinstance(event, ev.VersionExported):
+            self.gate.note_version(event)
+        else:
+            self.gate.note_withheld(event)
 
     def note(self, event: ev.VariablesReady | ev.WarmStarted | ev.StoppedEarly | ev.ExportDecided) -> None:
         """Something was decided, or became known, that a person should see."""
@@ -76,16 +97,18 @@ class Evaluations:
 
         The best, and those that were not measured yet and may turn out to be better: the evaluator passes over all
         but the newest when it is slow, so these are as many as one evaluation takes time for. Where evaluations go by
-        steps it does not look at what is saved in between.
+        steps it does not look at what is saved in between. So is one that may become a version.
         """
+        candidate = self.gate.candidate
+        next_version = (candidate[-1].manifest,) if candidate else ()
         if self.export.checkpoint != "best":
-            return ()
+            return next_version
         waiting = list(checkpoints)
         if self.last is not None and self.last.manifest in waiting:
             waiting = waiting[waiting.index(self.last.manifest) + 1 :]
         before = self.last.step if self.last is not None else 0
         awaited = compress(waiting, self.every.passing(before, map(checkpoints.__getitem__, waiting)))
-        return (*((self.best.manifest,) if self.best else ()), *awaited)
+        return (*next_version, *((self.best.manifest,) if self.best else ()), *awaited)
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -108,7 +131,7 @@ class Evaluations:
 
     def decision(self, candidate: ev.Evaluated) -> ev.ExportDecided:
         """The quality gate's word on a checkpoint."""
-        checks = export_gate.check(self.export.require, candidate.metrics, candidate.falls)
+        checks = self.gate.checks(self.windows[candidate.manifest])
         decided = ev.ExportDecided(
             manifest=candidate.manifest,
             step=candidate.step,

@@ -12,6 +12,7 @@ from afo.events.downtime_fold import DowntimeFold
 from afo.events.event_log import UnknownRecord
 from afo.events.job_costs import JobCosts
 from afo.events.master_starts import MasterStarts
+from afo.events.model_notes import WithheldVersions
 from afo.failures.causes import APPLICATION_ATTEMPT_LOST, NO_RESTART
 from afo.job import ROLES
 from afo.rpc.messages import ServerPart, TaskId
@@ -89,6 +90,7 @@ class HistoryFold:
         self._wait = WaitFold(before.runtime)
         self._downtime = DowntimeFold()
         self._costs = JobCosts()
+        self._withheld = WithheldVersions()
 
     def take(self, record: AnyRecord) -> None:
         """Add the next record."""
@@ -227,8 +229,13 @@ class HistoryFold:
                     beginning=Beginning(source=event.source, step=event.step, kept=event.kept,
                                         made_new=event.made_new, dropped=event.dropped, passed_over=event.passed_over)
                 )  # fmt: skip
+            case ev.VersionExported() | ev.VersionWithheld():
+                self._withheld.take(event)
+                self._change(withheld=self._withheld.sentences)
             case ev.ExportDecided():
+                self._withheld.take(event)
                 self._change(
+                    withheld=(),
                     export=Export(time=time, manifest=event.manifest, step=event.step, allowed=event.allowed,
                                   metrics=event.metrics, checks=event.checks),
                     metrics=event.metrics or self._job.metrics,

@@ -10,13 +10,13 @@ import msgspec
 import psutil
 import pytest
 
-from afo.checkpoint.manifest import write_evaluation
-from afo.errors import SpecError
+from afo.errors import ClusterUnreachable, SpecError
+from afo.events import types as ev
 from afo.formats.units import Duration
 from afo.job import Export, RoleSpec
-from afo.job_dir.lineage import Evaluation
 from afo.rpc import messages as m
 from afo.trainable.served.export_versions import list_versions
+from afo_am.state.version_gate import VersionGate
 from incremental_versions import ExportedVersions
 from training_job import wait_until
 
@@ -32,6 +32,8 @@ class Exporting:
         from afo.train.periodic_export import PeriodicExport
 
         self.versions = ExportedVersions(directory)
+        self.gate = VersionGate(export)
+        self.away: list[ClusterUnreachable] = []
         self.reports: list[m.VersionReport] = []
         job = self.versions.model.parts.job
         job = msgspec.structs.replace(
@@ -44,7 +46,7 @@ class Exporting:
         )  # fmt: skip
         setup = SimpleNamespace(
             job=job, task=task, work_dir=directory / "work", id=m.TaskId(role="worker", index=0, attempt=0),
-            master=SimpleNamespace(report_version=self.reports.append),
+            master=SimpleNamespace(report_version=self.reports.append, next_version=self._next_version),
         )  # fmt: skip
         self.exporter: Any = PeriodicExport(setup)  # type: ignore[arg-type]
 
@@ -52,8 +54,15 @@ class Exporting:
         manifest = self.versions.chain.save({1: value})
         self.exporter.note_checkpoint()
         if auc is not None:
-            write_evaluation(manifest, Evaluation(metrics={"auc": auc}, coverage={}))
+            evaluator = m.TaskId(role="evaluator", index=0, attempt=0)
+            self.gate.take(ev.Evaluated(task=evaluator, step=1, manifest=manifest, metrics={"auc": auc}, final=False))
         return manifest
+
+    def _next_version(self, request: m.VersionRequest) -> m.VersionReply:
+        for error in self.away:
+            raise error
+        window = self.gate.candidate
+        return m.VersionReply(manifest=window[-1].manifest, metrics=window[-1].metrics) if window else m.VersionReply()
 
     def reports_after(self, count: int) -> list[m.VersionReport]:
         def are_there() -> bool:
@@ -112,33 +121,39 @@ def test_where_nothing_was_saved_nothing_is_looked_for(tmp_path: Path, monkeypat
 
     looks: list[str] = []
     monkeypatch.setattr(periodic_export, "find_manifests", lambda url: looks.append(url) or [])
-    for export, expected in ((EVERY, 2), (msgspec.structs.replace(EVERY, require={"auc": ">=0.7"}), 4)):
-        looks.clear()
-        (directory := tmp_path / str(expected)).mkdir()
-        exporting = Exporting(directory, export)
-        for number in range(4):
-            exporting.exporter._next = 0.0
-            exporting.exporter.look()
-            if number == 1:
-                exporting.exporter.note_checkpoint()
-        assert len(looks) == expected
+    exporting = Exporting(tmp_path, EVERY)
+    for number in range(4):
+        exporting.exporter._next = 0.0
+        exporting.exporter.look()
+        if number == 1:
+            exporting.exporter.note_checkpoint()
+    assert len(looks) == 2
 
 
 def test_a_checkpoint_that_was_not_measured_or_is_not_good_enough_is_no_version(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="afo")
     exporting = Exporting(tmp_path, msgspec.structs.replace(EVERY, require={"auc": ">=0.7"}))
     choose = exporting.exporter._choose
+    exporting.checkpoint(0.5)
+    assert choose() is None
     good = exporting.checkpoint(1.0, auc=0.71)
     exporting.checkpoint(2.0)  # the evaluator is not there yet
-    assert choose().url == good
+    assert (choose().found.url, choose().metrics) == (good, {"auc": 0.71})
     exporting.checkpoint(3.0, auc=0.69)
-    for _ in range(2):
-        assert choose().url == good
-    assert caplog.text.count("is not exported: auc 0.69 is not within >=0.7") == 1
+    assert choose().found.url == good
+    exporting.away.append(ClusterUnreachable("nobody answers"))
+    with caplog.at_level("WARNING", logger="afo"):
+        assert [choose(), choose()] == [None, None]
+    assert caplog.text.count("until the Application Master answers: nobody answers") == 1
+    exporting.away.clear()
     better = exporting.checkpoint(4.0, auc=0.7)
-    assert choose().url == better
+    [report] = exporting.reports_after(1)
+    assert (report.manifest, report.metrics) == (better, {"auc": 0.7})
+    exporting.exporter.close()
+    gone = exporting.checkpoint(5.0, auc=0.8)
+    Path(gone).unlink()
+    assert choose() is None
 
 
 def test_an_export_that_fails_is_said_and_the_next_one_is_tried(

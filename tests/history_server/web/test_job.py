@@ -400,6 +400,20 @@ def test_what_a_model_began_with_and_whether_it_was_exported(client: FlaskClient
         assert part in found
 
 
+def test_checkpoints_that_become_no_version_are_told_until_one_does(client: FlaskClient, running: JobWriter) -> None:
+    check = Check("auc", False, "auc 0.61 is not within >=0.7", ">=0.7", 0.61)
+    for step in (40, 80):
+        running.log(ev.VersionWithheld(step=step, manifest=f"m-{step}", checks=(check,), since=7))
+    sentence = "no version is exported of 2 checkpoints in a row, the last of step 80: auc 0.61 is not within"
+    assert sentence in words(page(client, running))
+    running.log(
+        ev.VersionExported(
+            task=task_id("worker"), version=8, parent=None, step=90, manifest="m-90", bytes=1, seconds=1.0
+        )
+    )
+    assert "no version is exported" not in words(page(client, running))
+
+
 @pytest.mark.parametrize(
     ("state", "sentence"),
     [

@@ -249,6 +249,7 @@ def test_nothing_that_a_job_says_steers_a_page(client: FlaskClient, writer: Call
     job.log(
         ev.CheckpointWritten(task=worker, generation=1, step=1, manifest=STEERS, positions=(), final=False),
         ev.Evaluated(task=worker, step=1, manifest=STEERS, metrics={STEERS: 0.5}, final=False),
+        ev.VersionWithheld(step=1, manifest=STEERS, checks=(Check(STEERS, False, STEERS, STEERS),)),
         ev.ExportDecided(manifest=STEERS, step=1, allowed=False, checks=(Check(STEERS, False, STEERS),)),
         ev.GenerationEnded(generation=1, reason=STEERS, manifest=STEERS),
         ev.TaskEnded(task=worker, cause=STEERS, code=1, message=STEERS, tail=STEERS),
