@@ -75,8 +75,8 @@ class Export(Section, frozen=True):
     require_window: Annotated[
         int,
         Meta(ge=1, le=MOST_WINDOW,
-             description="With `every`: each bound of `require` has to hold for the checkpoint and for the mean over so "
-             "many evaluations, its own and those before it."),
+             description="With `every`: each bound of `require` has to hold for the checkpoint and for the mean over "
+             "so many evaluations, its own and those before it."),
     ] = 1  # fmt: skip
 
     def __post_init__(self) -> None:
