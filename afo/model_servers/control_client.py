@@ -58,9 +58,13 @@ class ModelServerClient:
             )
         return state
 
-    def steer(self, model: str, call: str, version: int | None, within_s: float) -> ServedModel:
-        """Have the server `promote` or `rollback` a model, to a version or the one that it means; the model then."""
-        body = msgspec.json.encode({} if version is None else {"version": version})
+    def steer(
+        self, model: str, call: str, version: int | None, within_s: float, *, full: bool = False
+    ) -> ServedModel:
+        """Have the server `promote` or `rollback` a model, to a version or the one that it means; the model then. `full`:
+        without a canary."""
+        version_key: dict[str, object] = {} if version is None else {"version": version}
+        body = msgspec.json.encode({**version_key, **({"full": True} if full else {})})
         path = f"/v1/models/{urllib.parse.quote(model, safe='')}:{call}"
         return from_json(self._ask("POST", path, body, within_s), ServedModel, self.address, what=_ANSWER)
 

@@ -94,14 +94,17 @@ def status(model: str | None, name: str | None, server: str | None, token_file: 
 
 @command.command(
     help="Have a version answer all requests of its model, and end a canary; left out: the canary, or the newest one, "
-    "after a rollback.",
-    epilog=examples("afo serving promote ctr", "afo serving promote ctr:4"),
+    "after a rollback, by way of its canary where the model has such.",
+    epilog=examples("afo serving promote ctr", "afo serving promote ctr --full", "afo serving promote ctr:4"),
 )
 @click.argument("model", metavar="MODEL[:VERSION]")
+@click.option("--full", is_flag=True, help="Without its canary: all requests at once. A VERSION is taken so anyway.")
 @_of_servers
-def promote(model: str, name: str | None, server: str | None, token_file: str | None, as_json: bool) -> None:
+def promote(
+    model: str, full: bool, name: str | None, server: str | None, token_file: str | None, as_json: bool
+) -> None:
     """Steer the one server that has the model."""
-    _steer("promote", model, _clients(name, server, token_file), as_json)
+    _steer("promote", model, _clients(name, server, token_file), as_json, full=full)
 
 
 @command.command(
@@ -115,11 +118,13 @@ def rollback(model: str, name: str | None, server: str | None, token_file: str |
     _steer("rollback", model, _clients(name, server, token_file), as_json)
 
 
-def _steer(call: str, text: str, clients: list[ModelServerClient], as_json: bool) -> None:
+def _steer(call: str, text: str, clients: list[ModelServerClient], as_json: bool, *, full: bool = False) -> None:
     match = _MODEL.fullmatch(text)
     if match is None or int(match[2] or 1) >= 1 << 63:
         raise UsageError(f"{text!r} is no model; write MODEL or MODEL:VERSION, with a version from 1 to 2^63-1")
     model, version = match[1], int(match[2]) if match[2] else None
+    if full and version is not None:
+        raise UsageError(f"{text} names a version, which takes all requests at once and is pinned; leave --full out")
     answers = _ask(clients)
     having = [each for each in answers.asked if any(served.name == model for served in each.state.models)]
     if not having:
@@ -127,7 +132,7 @@ def _steer(call: str, text: str, clients: list[ModelServerClient], as_json: bool
     if len(having) > 1:
         names = ", ".join(each.state.name for each in having)
         raise UsageError(f"{model} is served by {names}; say which one is meant: --name NAME")
-    after = having[0].client.steer(model, call, version, _STEER_S)
+    after = having[0].client.steer(model, call, version, _STEER_S, full=full)
     if as_json:
         print_json({"server": having[0].state.name, "model": msgspec.to_builtins(after)})
     else:
@@ -137,7 +142,8 @@ def _steer(call: str, text: str, clients: list[ModelServerClient], as_json: bool
 def _outcome(model: ServedModel) -> str:
     if model.serving_version is None:
         return f"{model.name}: no version answers"
-    return f"{model.name}: version {model.serving_version} answers{', pinned' if model.pinned else ''}"
+    canary = f", beside the canary of version {model.canary.version}" if model.canary else ""
+    return f"{model.name}: version {model.serving_version} answers{', pinned' if model.pinned else ''}{canary}"
 
 
 def _clients(name: str | None, server: str | None, token_file: str | None) -> list[ModelServerClient]:

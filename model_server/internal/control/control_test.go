@@ -35,8 +35,8 @@ func (f *fake) Rollback(model string, version int64, by string) error {
 	return nil
 }
 
-func (f *fake) Promote(model string, version int64, by string) error {
-	f.calls = append(f.calls, fmt.Sprint("promote ", model, version, " ", by))
+func (f *fake) Promote(model string, version int64, full bool, by string) error {
+	f.calls = append(f.calls, fmt.Sprint("promote ", model, version, full, " ", by))
 	return nil
 }
 
@@ -53,6 +53,10 @@ func TestCallsAndTheState(t *testing.T) {
 		{"POST", "/v1/models/ctr:rollback", "", 200, `"serving_version":3`},
 		{"POST", "/v1/models/ctr:rollback", `{"version": 2}`, 200, `"serving_version":3`},
 		{"POST", "/v1/models/ctr:promote", `{}`, 200, `"name":"ctr"`},
+		{"POST", "/v1/models/ctr:promote", `{"full": true}`, 200, `"name":"ctr"`},
+		{"POST", "/v1/models/ctr:promote", `{"full": null}`, 400, "full is null; leave it out"},
+		{"POST", "/v1/models/ctr:promote", `{"full": 1}`, 400, "cannot unmarshal number"},
+		{"POST", "/v1/models/ctr:rollback", `{"full": true}`, 400, "it is for promote alone"},
 		{"POST", "/v1/models/ctr:rollback", `{"version": 9}`, 409, "version 9 cannot be loaded"},
 		{"POST", "/v1/models/ctr:rollback", `{"version": 0}`, 400, "version is 0; allowed: 1 or more"},
 		{"POST", "/v1/models/ctr:rollback", `{"versions": 2}`, 400, "unknown field"},
@@ -79,7 +83,7 @@ func TestCallsAndTheState(t *testing.T) {
 		}
 	}
 	by := " the server's user"
-	if got := fmt.Sprint(versions.calls); got != fmt.Sprint([]string{"rollback ctr0" + by, "rollback ctr2" + by, "promote ctr0" + by, "rollback ctr9" + by}) {
+	if got := fmt.Sprint(versions.calls); got != fmt.Sprint([]string{"rollback ctr0" + by, "rollback ctr2" + by, "promote ctr0 false" + by, "promote ctr0 true" + by, "rollback ctr9" + by}) {
 		t.Error(got)
 	}
 }

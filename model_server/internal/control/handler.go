@@ -5,6 +5,7 @@ package control
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -22,7 +23,7 @@ import (
 type Versions interface {
 	State() []models.ModelState
 	Rollback(model string, version int64, by string) error
-	Promote(model string, version int64, by string) error
+	Promote(model string, version int64, full bool, by string) error
 }
 
 // Server is what the state tells of the server itself. An address is nil where nothing listens.
@@ -86,7 +87,10 @@ func Steer(versions Versions) func(w http.ResponseWriter, r *http.Request, who s
 		model, call, _ := callOf(r.URL.Path)
 		entry := access.EntryOf(r.Context())
 		entry.Model, entry.Method = model, call
-		version, err := readVersion(w, r)
+		version, full, err := readBody(w, r)
+		if err == nil && full && call != "promote" {
+			err = status.Error(codes.InvalidArgument, "full is true; it is for promote alone, a rollback is at once")
+		}
 		if err != nil {
 			fail(w, err)
 			return
@@ -98,7 +102,7 @@ func Steer(versions Versions) func(w http.ResponseWriter, r *http.Request, who s
 		if call == "rollback" {
 			err = versions.Rollback(model, version, who)
 		} else {
-			err = versions.Promote(model, version, who)
+			err = versions.Promote(model, version, full, who)
 		}
 		if err != nil {
 			fail(w, err)
@@ -115,41 +119,45 @@ func Steer(versions Versions) func(w http.ResponseWriter, r *http.Request, who s
 	}
 }
 
-// readVersion reads `{"version": 3}`, 0 for a body without one.
-func readVersion(w http.ResponseWriter, r *http.Request) (int64, error) {
+// readBody reads `{"version": 3, "full": true}`; 0 and false for a body without them.
+func readBody(w http.ResponseWriter, r *http.Request) (version int64, full bool, err error) {
 	if r.URL.RawQuery != "" {
-		return 0, status.Errorf(codes.InvalidArgument, "the request has the query %.200q, which is not read; a version is in the body: `{\"version\": 3}`",
+		return 0, false, status.Errorf(codes.InvalidArgument, "the request has the query %.200q, which is not read; a version is in the body: `{\"version\": 3}`",
 			r.URL.RawQuery)
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostBody))
 	if err != nil {
-		return 0, status.Errorf(codes.InvalidArgument, "the body cannot be read: %v", err)
+		return 0, false, status.Errorf(codes.InvalidArgument, "the body cannot be read: %v", err)
 	}
 	if strings.TrimSpace(string(text)) == "" {
-		return 0, nil
+		return 0, false, nil
 	}
 	var read struct {
-		// The text, as null is not the same as none.
+		// The texts, as null is not the same as none.
 		Version json.RawMessage `json:"version"`
+		Full    json.RawMessage `json:"full"`
 	}
-	version := int64(0)
-	err = strict.Unmarshal(text, &read)
-	switch {
-	case err != nil:
-	case read.Version == nil:
-		return 0, nil
-	case string(read.Version) == "null":
-		err = errors.New("version is null; leave it out")
-	default:
-		err = json.Unmarshal(read.Version, &version)
+	if err = strict.Unmarshal(text, &read); err == nil {
+		err = errors.Join(readKey("version", read.Version, &version), readKey("full", read.Full, &full))
 	}
 	if err != nil {
-		return 0, status.Errorf(codes.InvalidArgument, "the body is not `{\"version\": 3}`, nor `{}` for the version that is meant without one: %v", err)
+		return 0, false, status.Errorf(codes.InvalidArgument, "the body is not `{\"version\": 3}` or `{\"full\": true}`, nor `{}` for the version that is"+
+			" meant without one: %v", err)
 	}
-	if version < 1 {
-		return 0, status.Errorf(codes.InvalidArgument, "version is %d; allowed: 1 or more, or none", version)
+	if read.Version != nil && version < 1 {
+		return 0, false, status.Errorf(codes.InvalidArgument, "version is %d; allowed: 1 or more, or none", version)
 	}
-	return version, nil
+	return version, full, nil
+}
+
+func readKey(name string, text json.RawMessage, into any) error {
+	switch {
+	case text == nil:
+		return nil
+	case string(text) == "null":
+		return fmt.Errorf("%s is null; leave it out", name)
+	}
+	return json.Unmarshal(text, into)
 }
 
 func fail(w http.ResponseWriter, err error) {

@@ -108,7 +108,7 @@ func (m *model) reject(cause rollout.Cause, reason string) {
 	m.keep(m.held.Rejecting(rejected, m.shared.now(), reason))
 	m.shared.events.Rejected(m.Name, cause)
 	m.publish(m.served.Load().versions)
-	m.log.Error("a canary is rejected: "+reason+"; requests go to the version before it; promote takes it up nevertheless",
+	m.log.Error("a canary is rejected: "+reason+"; requests go to the version before it; promote tries it again, and promote --full takes it up nevertheless",
 		"version", rejected, "serving", m.served.Load().route.Default)
 	m.settle()
 }

@@ -12,6 +12,7 @@ import (
 	"afo/model_server/internal/config"
 	"afo/model_server/internal/rollout"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 )
 
@@ -160,13 +161,13 @@ func TestCallsEndACanary(t *testing.T) {
 	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 1 {
 		t.Errorf("%+v", got)
 	}
-	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.must(f.registry.Promote("ctr", 0, true, "ann"))
 	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 3 || got.Pinned {
 		t.Errorf("%+v", got)
 	}
 	f = trying(t, "scores 0.25")
 	f.write(3, "scores 0.25")
-	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
 	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 2 || got.Pinned {
 		t.Errorf("the canary is meant: %+v", got)
 	}
@@ -181,6 +182,86 @@ func TestCallsEndACanary(t *testing.T) {
 	}
 	f.registry.shared.draining.Wait()
 	f.state(3, StateEnd, "")
+}
+
+func TestAPromoteThatEndsAPinLeadsTheNewestVersionThroughItsCanary(t *testing.T) {
+	f := trying(t, "scores 0.25")
+	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.write(3, "scores 0.25")
+	f.look()
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	if got := f.registry.State()[0]; got.Canary == nil || got.Canary.Version != 3 || *got.ServingVersion != 1 || got.Pinned || len(got.Rejected) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	if f.said("a version is promoted by a call, and begins its canary") != 1 {
+		t.Error(f.log.text.String())
+	}
+	f.look()
+	f.users(400, map[string]int64{})
+	f.pass(time.Minute)
+	f.model().judge()
+	f.look()
+	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 3 || len(got.Rejected) != 1 {
+		t.Errorf("%+v", got)
+	}
+	// A call again, during a canary, gives it all requests.
+	f.write(4, "scores 0.25")
+	f.look()
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 4 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAVersionThatWasRejectedIsTriedAgainByAPromoteAndRejectedAgain(t *testing.T) {
+	store, err := rollout.OpenStore("")
+	f := newFakes(t, latest, withCanary, func(options *Options) { options.Store = store })
+	f.must(err)
+	f.write(1, "scores 0.25")
+	f.look()
+	f.write(2, "fails")
+	f.look()
+	for range 2 {
+		f.users(400, map[string]int64{})
+		f.model().judge()
+		f.look()
+		if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 1 || len(got.Rejected) != 1 {
+			t.Fatalf("%+v", got)
+		}
+		f.must(f.registry.Promote("ctr", 0, false, "ann"))
+		if got := f.registry.State()[0]; got.Canary == nil || got.Canary.Version != 2 || *got.ServingVersion != 1 || len(got.Rejected) != 0 {
+			t.Fatalf("%+v", got)
+		}
+	}
+	again := newFakes(t, latest, withCanary, func(options *Options) { options.Store, options.Models[0].BasePath = store, f.base })
+	again.look()
+	if got := again.registry.State()[0]; got.Canary == nil || got.Canary.Version != 2 || *got.ServingVersion != 1 {
+		t.Errorf("a restart goes on with what was promoted: %+v", got)
+	}
+}
+
+func TestAVersionThatHasAnsweredNeedsNoCanaryUnlessItWasRejected(t *testing.T) {
+	f := trying(t, "scores 0.25")
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.registry.Promote("ctr", 1, false, "ann"))
+	if got := f.registry.State()[0]; *got.ServingVersion != 1 || !got.Pinned || len(got.Rejected) != 0 {
+		t.Fatalf("%+v", got)
+	}
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 2 || got.Pinned {
+		t.Fatalf("%+v", got)
+	}
+	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	if got := f.registry.State()[0]; got.Canary == nil || got.Canary.Version != 2 || *got.ServingVersion != 1 {
+		t.Errorf("%+v", got)
+	}
+	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.must(f.registry.Promote("ctr", 0, true, "ann"))
+	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 2 || got.Pinned {
+		t.Errorf("%+v", got)
+	}
+	fails(t, f.registry.Promote("ctr", 2, true, "ann"), codes.InvalidArgument, "version is 2 and full is true")
 }
 
 func TestAfterARestartACanaryBeginsAgain(t *testing.T) {
@@ -276,7 +357,7 @@ func TestASavedModelInThePlaceOfTheOneThatAnswersWaitsForAPromote(t *testing.T) 
 	if f.loads.Load() != 1 || f.said("a SavedModel is not taken up: it is another one than the version 3 that answers") != 1 {
 		t.Errorf("%d loads; %s", f.loads.Load(), f.log.text.String())
 	}
-	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
 	f.answers("other", 3)
 	f.look()
 	f.state(3, StateAvailable, "")
@@ -298,7 +379,7 @@ func TestARepairedVersionThatWasRejectedWaitsForAPromote(t *testing.T) {
 	if f.loads.Load() != 2 || f.said("version 2 was rejected, and another SavedModel is under its number") != 1 {
 		t.Errorf("%d loads; %s", f.loads.Load(), f.log.text.String())
 	}
-	f.must(f.registry.Promote("ctr", 2, "ann"))
+	f.must(f.registry.Promote("ctr", 2, false, "ann"))
 	f.answers("repaired", 2)
 }
 
@@ -311,6 +392,6 @@ func TestAnOlderExportIsNotTakenUpBesideACanarysStableVersion(t *testing.T) {
 	f.look()
 	f.answers("v20", 20)
 	f.state(10, StateEnd, "version 10 is older than 20")
-	f.must(f.registry.Promote("ctr", 10, "ann"))
+	f.must(f.registry.Promote("ctr", 10, false, "ann"))
 	f.answers("v10", 10)
 }

@@ -43,7 +43,7 @@ func TestALogSaysServingOfWhatServesByItself(t *testing.T) {
 		t.Error(f.log.text.String())
 	}
 	f.write(3, "v3")
-	f.must(f.registry.Promote("ctr", 3, "ann")) // which says so itself
+	f.must(f.registry.Promote("ctr", 3, false, "ann")) // which says so itself
 	if f.said(`"loaded a version" model=ctr version=3`) != 1 {
 		t.Error(f.log.text.String())
 	}

@@ -60,7 +60,7 @@ func TestARejectedVersionHasNoShareOfASplitUntilAPromote(t *testing.T) {
 			t.Fatal(version, err)
 		}
 	}
-	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
 	chosen := map[string]int64{}
 	f.users(200, chosen)
 	counts := map[int64]int{}

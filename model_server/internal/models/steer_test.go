@@ -54,9 +54,9 @@ func TestARollbackLoadsTheVersionBeforeAndPinsIt(t *testing.T) {
 	f.state(3, StateEnd, "")
 	f.must(f.registry.Rollback("ctr", 1, "ann"))
 	f.stands(1, true, 3, 2)
-	f.must(f.registry.Promote("ctr", 2, "ann"))
+	f.must(f.registry.Promote("ctr", 2, false, "ann"))
 	f.stands(2, true, 3)
-	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
 	f.stands(4, false, 3)
 	f.write(5, "v5")
 	f.look()
@@ -90,8 +90,8 @@ func TestACallThatFailsChangesNothing(t *testing.T) {
 	}{
 		{f.registry.Rollback("ctr", 0, ""), codes.FailedPrecondition, "version 2 of ctr cannot be loaded, and nothing has changed: it is broken"},
 		{f.registry.Rollback("ctr", 9, ""), codes.InvalidArgument, "newer than 3, which answers"},
-		{f.registry.Promote("ctr", 9, ""), codes.NotFound, "ctr has no version 9; available: 3, 2, 1"},
-		{f.registry.Promote("ctr", -1, ""), codes.InvalidArgument, "allowed: 1 or more"},
+		{f.registry.Promote("ctr", 9, false, ""), codes.NotFound, "ctr has no version 9; available: 3, 2, 1"},
+		{f.registry.Promote("ctr", -1, false, ""), codes.InvalidArgument, "allowed: 1 or more"},
 		{f.registry.Rollback("cvr", 0, ""), codes.NotFound, "no model"},
 		{looked(t, latest, nil).registry.Rollback("ctr", 0, ""), codes.FailedPrecondition, "no version of ctr answers"},
 		{looked(t, latest, []int64{1}).registry.Rollback("ctr", 0, ""), codes.FailedPrecondition, "no version that is older than 1"},
@@ -194,12 +194,12 @@ func TestAPromotePassesOverDamagedVersions(t *testing.T) {
 	f.must(f.registry.Rollback("ctr", 1, "ann"))
 	f.write(3, "v3")
 	f.write(4, "broken")
-	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
 	f.stands(3, false, 2)
 	f.state(4, StateEnd, "it is broken")
-	f.must(f.registry.Promote("ctr", 3, "ann"))
+	f.must(f.registry.Promote("ctr", 3, false, "ann"))
 	f.stands(3, true, 2)
-	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
 	f.stands(3, false, 2)
 	f.look()
 	f.stands(3, false, 2)
@@ -223,10 +223,10 @@ func TestAPinSurvivesARestart(t *testing.T) {
 	}
 	f.must(os.Remove(path))
 	f.must(os.Mkdir(path, 0o700)) // nothing can be written there
-	fails(t, f.registry.Promote("ctr", 0, "ann"), codes.Internal, "nothing has changed: control.state_file cannot be written")
+	fails(t, f.registry.Promote("ctr", 0, false, "ann"), codes.Internal, "nothing has changed: control.state_file cannot be written")
 	f.stands(2, true, 3)
 	f.must(os.Remove(path))
-	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
 	elsewhere := looked(t, latest, []int64{7}, kept)
 	elsewhere.stands(7, false)
 	if elsewhere.said("is of another base_path, and does not count") != 1 {
@@ -246,7 +246,7 @@ func TestAVersionThatWasRejectedIsNotServedByItselfAfterARestart(t *testing.T) {
 	if again.registry.Ready() || again.said("each version that it holds was rejected, or is newer than the one that is pinned; found: 4; promote one") != 1 {
 		t.Error(again.log.text.String())
 	}
-	again.must(again.registry.Promote("ctr", 0, "ann"))
+	again.must(again.registry.Promote("ctr", 0, false, "ann"))
 	again.stands(4, false)
 }
 
@@ -262,7 +262,7 @@ func TestAVersionThatIsNamedAnswersWhateverIsPinned(t *testing.T) {
 	f.must(f.registry.Rollback("ctr", 1, "ann"))
 	f.look()
 	f.stands(1, true, 3)
-	f.must(f.registry.Promote("ctr", 0, "ann"))
+	f.must(f.registry.Promote("ctr", 0, false, "ann"))
 	f.look()
 	f.stands(3, false)
 	f.registry.shared.draining.Wait()
@@ -317,11 +317,11 @@ func TestSomeVersionAnswersHoweverCallsAndLooksFollow(t *testing.T) {
 		f.write(number, "x")
 		switch number % 3 {
 		case 0:
-			f.must(f.registry.Promote("ctr", 0, "ann"))
+			f.must(f.registry.Promote("ctr", 0, false, "ann"))
 		case 1:
 			f.must(f.registry.Rollback("ctr", 1, "ann"))
 		case 2:
-			f.must(f.registry.Promote("ctr", 2, "ann"))
+			f.must(f.registry.Promote("ctr", 2, false, "ann"))
 		}
 	}
 	close(stop)
@@ -343,7 +343,7 @@ func TestAPinnedVersionIsNotReplacedOnItsPlace(t *testing.T) {
 	f.look()
 	f.stands(2, true, 3)
 	f.state(2, StateAvailable, "another one than the version 2 that answers")
-	f.must(f.registry.Promote("ctr", 2, "ann"))
+	f.must(f.registry.Promote("ctr", 2, false, "ann"))
 	f.answers("other", 2)
 }
 
@@ -374,7 +374,7 @@ func TestAPinnedVersionThatIsGoneIsNamed(t *testing.T) {
 	if none.registry.Ready() || !none.registry.PromoteHelps("ctr") || none.said("the pinned version is gone") != 1 {
 		t.Error(none.log.text.String())
 	}
-	none.must(none.registry.Promote("ctr", 0, "ann"))
+	none.must(none.registry.Promote("ctr", 0, false, "ann"))
 	none.look()
 	none.stands(4, false)
 	if none.registry.PromoteHelps("ctr") || none.registry.State()[0].PinnedVersion != nil {

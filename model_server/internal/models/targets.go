@@ -58,6 +58,15 @@ func (m *model) older(answering, version int64) ([]candidate, error) {
 	return older, nil
 }
 
+// targetsOfPromote are the versions to promote, of which the first one that can be loaded is taken; 0: the canary under way,
+// or else the newest ones.
+func (m *model) targetsOfPromote(version int64, stands standings) ([]candidate, error) {
+	if there := m.served.Load().find(stands.canary); version == 0 && there != nil {
+		return []candidate{there.candidate}, nil
+	}
+	return m.newest(version)
+}
+
 // newest finds the versions to promote, of which the first one is meant; 0: the newest that the policy may pick, then
 // older ones that were not rejected.
 func (m *model) newest(version int64) ([]candidate, error) {

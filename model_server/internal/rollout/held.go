@@ -74,6 +74,19 @@ func (h Held) Accepting(version int64) Held {
 	return h
 }
 
+// Retrying is the same with a version that may be taken up by itself, though it was rejected, or is not newer than one that
+// was.
+func (h Held) Retrying(version int64) Held {
+	h = h.Accepting(version)
+	h.Floor = min(h.Floor, version-1)
+	return h
+}
+
+// Proven says whether a version answered all requests not long ago, and was not rejected since.
+func (h Held) Proven(version int64) bool {
+	return slices.Contains(h.Answered, version) && !h.Rejects(version)
+}
+
 // TakesUp says whether a version may be taken up by itself: one that is newer than all that were rejected, or no newer than
 // the one that answers, as it may have to stand in for that one.
 func (h Held) TakesUp(version int64) bool {

@@ -91,10 +91,14 @@ def test_promote_and_rollback_ask_the_server_that_has_the_model(
 ) -> None:
     with on_socket(Played({"name": "cvr"}, name="other"), "other") as other, on_socket(Played(CTR)) as played:
         assert run(["serving", "rollback", "ctr:3"]) == 0
-        assert capsys.readouterr().out == "ctr: version 3 answers, pinned\n"
+        assert capsys.readouterr().out == "ctr: version 3 answers, pinned, beside the canary of version 5\n"
         assert run(["serving", "promote", "ctr", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["model"]["serving_version"] == 3
         assert played.asked[1::2] == [("/v1/models/ctr:rollback", {"version": 3}), ("/v1/models/ctr:promote", {})]
+        assert run(["serving", "promote", "ctr", "--full"]) == 0
+        assert played.asked[-1] == ("/v1/models/ctr:promote", {"full": True})
+        assert run(["serving", "promote", "ctr:3", "--full"]) == 2
+        assert "ctr:3 names a version, which takes all requests at once" in capsys.readouterr().err
         played.status = 409
         assert run(["serving", "rollback", "ctr:9"]) == 1
         refused = capsys.readouterr().err

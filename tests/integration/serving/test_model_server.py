@@ -254,7 +254,11 @@ def test_a_canary_is_rejected_by_its_scores_and_an_operator_decides(
         assert (model["serving_version"], model["canary"], model["pinned"]) == (1, None, False)
         assert [each["version"] for each in model["rejected"]] == [2]
         status, model = server.control("POST", "/v1/models/ctr:promote", {})
-        assert (status, model["serving_version"], model["rejected"]) == (200, 2, [])
+        assert (status, model["serving_version"], model["canary"]["version"], model["rejected"]) == (200, 1, 2, [])
+        status, model = server.control("POST", "/v1/models/ctr:rollback", {"version": 1})
+        assert (status, model["serving_version"], model["canary"], model["pinned"]) == (200, 1, None, True)
+        status, model = server.control("POST", "/v1/models/ctr:promote", {"full": True})
+        assert (status, model["serving_version"], model["canary"], model["pinned"]) == (200, 2, None, False)
         status, model = server.control("POST", "/v1/models/ctr:rollback", {"version": 1})
         assert (status, model["serving_version"], model["pinned"]) == (200, 1, True)
         assert predict(channel, predict_request(exported.records)).model_spec.version.value == 1
