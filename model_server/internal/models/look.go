@@ -50,7 +50,7 @@ func (m *model) look(ctx context.Context) {
 		return
 	}
 	m.lastSaid = ""
-	m.forget(picked.candidates)
+	m.forget(found, problems)
 	tried := map[int64]bool{}
 	for next := m.next(picked.candidates, tried); next != nil && ctx.Err() == nil; next = m.next(picked.candidates, tried) {
 		tried[next.number] = true
@@ -218,13 +218,17 @@ func (m *model) remains() string {
 	return "what is served stays"
 }
 
-// forget drops failures of versions that are not wanted any more.
-func (m *model) forget(picked []candidate) {
+// forget drops failures of versions that are not there any more. Those that newer ones have taken the place of keep theirs:
+// where a newer one fails as well, each would be tried again at once.
+func (m *model) forget(found []candidate, problems []problem) {
+	there := map[int64]bool{}
+	for _, each := range found {
+		there[each.number] = true
+	}
+	for _, each := range problems {
+		there[each.number] = true
+	}
 	m.deciding.Lock()
 	defer m.deciding.Unlock()
-	for number := range m.failures {
-		if !slices.ContainsFunc(picked, func(each candidate) bool { return each.number == number }) {
-			delete(m.failures, number)
-		}
-	}
+	maps.DeleteFunc(m.failures, func(number int64, _ *failure) bool { return !there[number] })
 }

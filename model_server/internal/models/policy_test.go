@@ -51,8 +51,39 @@ func TestAnOlderVersionIsServedWhereTheNewestCannotBeLoaded(t *testing.T) {
 	f.write(7, "seven")
 	f.look()
 	f.serves(7)
-	if len(f.model().failures) != 0 {
-		t.Error("failures of versions that are not wanted are kept")
+	f.remove(5)
+	f.look()
+	if failures := f.model().failures; len(failures) != 1 || failures[6] == nil {
+		t.Errorf("%v; kept are those of versions that are there", failures)
+	}
+}
+
+func TestABrokenVersionWaitsForItsTimeHoweverManyNewerOnesCome(t *testing.T) {
+	f := newFakes(t, latest)
+	f.write(1, "one")
+	f.look()
+	f.write(2, "broken")
+	f.look()
+	for number := int64(3); number < 9; number++ {
+		text := "broken"
+		if number%2 == 0 {
+			text = "good"
+		}
+		f.write(number, text)
+		before := f.loads.Load()
+		f.look()
+		if f.loads.Load() != before+1 {
+			t.Errorf("%d loads of version %d and others", f.loads.Load()-before, number)
+		}
+	}
+	f.serves(8)
+	f.write(9, "broken")
+	before := f.loads.Load()
+	f.pass(mostPause)
+	f.look()
+	f.serves(8)
+	if f.loads.Load() != before+1 {
+		t.Errorf("%d loads; versions older than the one that answers are not wanted", f.loads.Load()-before)
 	}
 }
 
