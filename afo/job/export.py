@@ -18,6 +18,9 @@ TABLE_KINDS: tuple[TableKind, ...] = ("frozen", "native", "mapped")
 
 #: A served table has so many files on top of each other at most (kMostLayers of afo/ops/serving).
 MOST_FULL_EVERY = 64
+#: What the processes that export take beside the chief's, in its container: two with TensorFlow, and a model without
+#: its hash tables. MiB; 520 were measured with a small model.
+BESIDE_MIB = 1024
 #: Evaluations of a window; the Application Master holds their metrics.
 MOST_WINDOW = 1000
 

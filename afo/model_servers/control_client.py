@@ -58,11 +58,9 @@ class ModelServerClient:
             )
         return state
 
-    def steer(
-        self, model: str, call: str, version: int | None, within_s: float, *, full: bool = False
-    ) -> ServedModel:
-        """Have the server `promote` or `rollback` a model, to a version or the one that it means; the model then. `full`:
-        without a canary."""
+    def steer(self, model: str, call: str, version: int | None, within_s: float, *, full: bool = False) -> ServedModel:
+        """Have the server `promote` or `rollback` a model, to a version or the one that it means; the model then.
+        `full`: without a canary."""
         version_key: dict[str, object] = {} if version is None else {"version": version}
         body = msgspec.json.encode({**version_key, **({"full": True} if full else {})})
         path = f"/v1/models/{urllib.parse.quote(model, safe='')}:{call}"

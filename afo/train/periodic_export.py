@@ -7,10 +7,12 @@ time. One that fails is a warning, and the next one is tried at its time.
 import time
 from typing import NamedTuple
 
+import psutil
+
 from afo import storage
 from afo.checkpoint.manifest import Found, find_manifests, parse_name
 from afo.errors import AfoError, ClusterUnreachable
-from afo.job.export import Export
+from afo.job.export import BESIDE_MIB, Export
 from afo.logs.task_log import LOG, one_line
 from afo.protocol.offline_task import OfflineResult, OfflineTask
 from afo.rpc import messages as m
@@ -42,6 +44,8 @@ class PeriodicExport:
         self._exported_step = -1
         #: Whether a checkpoint may be there that was not looked at; an earlier process may have written some.
         self._is_new = True
+        #: Whether it was said that memory may not do.
+        self._is_warned = False
         #: Whether the Application Master did not answer last.
         self._is_unanswered = False
         self._next = time.monotonic() + (self._every or 0.0)
@@ -104,11 +108,26 @@ class PeriodicExport:
 
     def _begin(self, candidate: Candidate) -> None:
         found = candidate.found
+        self._check_memory()
         try:
             self._process.begin(self._task(found, str(self._process.work_dir)))
             self._running = candidate
         except AfoError as error:
             self._fail(found, error)
+
+    def _check_memory(self) -> None:
+        """Say once that the container may be too small for this process and the ones that export."""
+        setup = self._setup
+        own = psutil.Process().memory_info().rss >> 20
+        role, given = setup.id.role, setup.memory >> 20
+        if own + BESIDE_MIB <= given or self._is_warned:
+            return
+        self._is_warned = True
+        LOG.warning(
+            "this process takes %d MiB of the %d MiB of `roles.%s.memory`, and an export up to %d MiB beside it; YARN"
+            " ends a container that takes more than it has: give it %d MiB or more",
+            own, given, role, BESIDE_MIB, own + BESIDE_MIB,
+        )  # fmt: skip
 
     def _task(self, found: Found, work_dir: str) -> OfflineTask:
         setup, wanted = self._setup, self._setup.job.export

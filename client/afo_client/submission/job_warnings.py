@@ -4,7 +4,9 @@ import os
 from collections.abc import Iterator
 
 from afo.data.io.examples import first_examples
-from afo.job import Data, Job
+from afo.formats.units import Memory
+from afo.job import Data, Job, Role
+from afo.job.export import BESIDE_MIB
 from afo_client.submission.inspection import Inspection
 from afo_client.submission.record_count import complete_schedule, eval_interval, numbers, steps_of
 from afo_client.terminal.console import pluralize
@@ -15,6 +17,8 @@ FEW_STEPS = 100
 LABEL_RECORDS = (200, 20_000)
 #: Memory below which a task, with TensorFlow, and an Application Master cannot run.
 LEAST_MIB, LEAST_MASTER_MIB = 256, 64
+#: Memory that a chief takes at least: TensorFlow, its threads, batches.
+LEAST_CHIEF_MIB = 512
 #: Splits that one worker may hold: that which it reads, and the next.
 SPLITS_HELD = 2
 #: Processes of a local job on one core, above which they mostly wait for each other.
@@ -27,6 +31,7 @@ def job_warnings(job: Job, found: Inspection, *, local: bool) -> Iterator[str]:
     """`found`: what it will read; `local`: all of it runs on this machine."""
     data = job.data
     yield from small_containers(job)
+    yield from small_exporter(job)
     yield from _idle_workers(job, len(found.splits))
     # A model that was trained before learns from a few steps, too: of a day, or an hour.
     yield from () if found.warm_start else _few_steps(job, found.records)
@@ -48,6 +53,20 @@ def small_containers(job: Job) -> Iterator[str]:
     for key, (memory, least) in {**sizes, "am.memory": (job.am.memory, LEAST_MASTER_MIB)}.items():
         if memory < least:
             yield f"`{key}` is {int(memory)} MiB, less than its process takes; {memory.more(least)}"
+
+
+def small_exporter(job: Job) -> Iterator[str]:
+    """A chief's container without room for the processes that export versions beside it while it trains."""
+    role: Role = "chief" if "chief" in job.roles else "worker"
+    memory, least = job.roles[role].memory, LEAST_CHIEF_MIB + BESIDE_MIB
+    if job.export.every is None or not LEAST_MIB <= memory < least:
+        return
+    alone = f", or only the chief, with `roles.chief.memory: {least}`" if job.roles[role].count > 1 else ""
+    yield (
+        f"`roles.{role}.memory` is {memory}, and holds the chief: by `export.every` processes that export run beside it"
+        f" and take up to {Memory(BESIDE_MIB)}, as the chief takes {LEAST_CHIEF_MIB} MiB or more; YARN ends a container"
+        f" that takes more than it has. Give it {least} MiB or more{alone}"
+    )
 
 
 def _idle_workers(job: Job, splits: int) -> Iterator[str]:

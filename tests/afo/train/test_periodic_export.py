@@ -28,7 +28,7 @@ EVERY = Export(every=Duration(0.01), deltas=True, tables="native", full_every=4,
 class Exporting:
     """The exporter of a chief whose checkpoints a test writes."""
 
-    def __init__(self, directory: Path, export: Export) -> None:
+    def __init__(self, directory: Path, export: Export, memory_mib: int = 1 << 20) -> None:
         from afo.train.periodic_export import PeriodicExport
 
         self.versions = ExportedVersions(directory)
@@ -45,7 +45,8 @@ class Exporting:
             schema_file=str(directory / "schema.yaml"),
         )  # fmt: skip
         setup = SimpleNamespace(
-            job=job, task=task, work_dir=directory / "work", id=m.TaskId(role="worker", index=0, attempt=0),
+            job=job, task=task, memory=memory_mib << 20, work_dir=directory / "work",
+            id=m.TaskId(role="worker", index=0, attempt=0),
             master=SimpleNamespace(report_version=self.reports.append, next_version=self._next_version),
         )  # fmt: skip
         self.exporter: Any = PeriodicExport(setup)  # type: ignore[arg-type]
@@ -230,6 +231,17 @@ def test_an_export_whose_directory_a_cleaner_removed_fails_and_the_next_ones_do_
     exporting.exporter.close()
 
 
+def test_a_container_without_room_for_an_export_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    exporting = Exporting(tmp_path, EVERY, memory_mib=1100)
+    (tmp_path / "work").write_text("in the way")  # nothing is begun
+    with caplog.at_level("WARNING", logger="afo"):
+        for value in (1.0, 2.0):
+            exporting.checkpoint(value)
+            exporting.exporter._next = 0.0
+            exporting.exporter.look()
+    assert caplog.text.count("of the 1100 MiB of `roles.worker.memory`, and an export up to 1024 MiB beside it") == 1
+
+
 def test_an_export_that_cannot_begin_is_said_and_the_next_one_is_tried(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -253,6 +265,8 @@ def test_an_export_that_cannot_begin_is_said_and_the_next_one_is_tried(
     [
         ({"deltas": True, "tables": "native"}, "say how often one is written with `every`"),
         ({"deltas": True, "every": "30s"}, "`deltas` is not for frozen tables"),
+        ({"require_window": 3, "require": {"auc": ">=0.7"}}, "`require_window` is for versions with bounds"),
+        ({"require_window": 3, "every": "30s"}, "`require_window` is for versions with bounds"),
         ({"every": "30s", "full_every": 65}, "`full_every`|<= 64|65"),
     ],
 )

@@ -12,14 +12,28 @@ import pytest
 from afo.data.example import encode
 from afo.data.io.split_files import find_splits
 from afo.data.io.tfrecord import RecordWriter
-from afo.formats.units import Interval, Memory
-from afo.job import Data, Elastic, Job, MasterSpec, Model, NegativeSampling, Optimizer, RoleSpec, Schedule, Train
+from afo.formats.units import Duration, Interval, Memory
+from afo.job import (
+    Data,
+    Elastic,
+    Export,
+    Job,
+    MasterSpec,
+    Model,
+    NegativeSampling,
+    Optimizer,
+    RoleSpec,
+    Schedule,
+    Train,
+)
 from afo_client.cli.main import run
 from afo_client.submission import job_warnings as module
 from afo_client.submission.inspection import Inspection
-from afo_client.submission.job_warnings import job_warnings, small_containers
+from afo_client.submission.job_warnings import job_warnings, small_containers, small_exporter
 from afo_client.submission.record_count import trained_records
 from fake_runtime import small_job
+
+OFTEN = Duration(30)
 
 
 def write(path: Path, count: int, label: Callable[[int], int] = lambda number: number % 2) -> str:
@@ -159,6 +173,27 @@ def test_memory_without_its_unit() -> None:
         "`roles.worker.memory` is 200 MiB, less than its process takes; give it 256 MiB or more",
         "`am.memory` is 2 MiB, less than its process takes; did you mean 2 GiB?",
     ]
+
+
+def test_a_chief_without_room_for_the_processes_that_export_beside_it() -> None:
+    def of(memory: str, workers: int = 1, every: Duration | None = OFTEN, chief: str = "") -> list[str]:
+        roles: Any = {"worker": RoleSpec(memory=Memory.parse(memory), instances=workers), "ps": RoleSpec()}
+        roles |= {"chief": RoleSpec(memory=Memory.parse(chief))} if chief else {}
+        data = Data(train=("x",), label="click")
+        return list(small_exporter(Job(name="x", roles=roles, data=data, export=Export(every=every))))
+
+    assert of("1536m") == of("1 GiB", every=None) == of("1 GiB", chief="2 GiB") == []
+    assert of("2") == [], "`small_containers` tells of it"
+    (warning,) = of("1 GiB")
+    assert warning == (
+        "`roles.worker.memory` is 1 GiB, and holds the chief: by `export.every` processes that export run beside it and"
+        " take up to 1 GiB, as the chief takes 512 MiB or more; YARN ends a container that takes more than it has. Give"
+        " it 1536 MiB or more"
+    )
+    (warning,) = of("1 GiB", 8)
+    assert warning.endswith("Give it 1536 MiB or more, or only the chief, with `roles.chief.memory: 1536`")
+    (warning,) = of("4 GiB", 8, chief="1 GiB")
+    assert warning.startswith("`roles.chief.memory` is 1 GiB")
 
 
 def test_validate_shows_them(
