@@ -13,9 +13,9 @@ const mostPassedOver = 8
 
 // picked are the versions to be here of those there: those that are held, which nothing newer may come before, then those
 // that the policy wants, the newest first.
-func (m *Copier) picked(there map[int64]remote, held rollout.Held) []int64 {
+func (c *Copier) picked(there map[int64]remote, held rollout.Held) []int64 {
 	var found []int64
-	for _, number := range append(versionsOf(held), m.byPolicy(there, held)...) {
+	for _, number := range append(versionsOf(held), c.byPolicy(there, held)...) {
 		if _, ok := there[number]; ok && !slices.Contains(found, number) {
 			found = append(found, number)
 		}
@@ -31,26 +31,26 @@ func versionsOf(held rollout.Held) []int64 {
 // byPolicy are the versions that the policy wants of those there, the newest first. Of the latest ones, those that fail do
 // not count, and those that the server would not take up are not meant: unless there are no others, as only a version that
 // is here can be promoted.
-func (m *Copier) byPolicy(there map[int64]remote, held rollout.Held) []int64 {
+func (c *Copier) byPolicy(there map[int64]remote, held rollout.Held) []int64 {
 	newest := slices.Sorted(maps.Keys(there))
 	slices.Reverse(newest)
 	switch {
-	case m.Policy.All:
+	case c.Policy.All:
 		return newest
-	case m.Policy.Specific != nil:
-		return slices.DeleteFunc(newest, func(number int64) bool { return !slices.Contains(m.Policy.Specific, number) })
+	case c.Policy.Specific != nil:
+		return slices.DeleteFunc(newest, func(number int64) bool { return !slices.Contains(c.Policy.Specific, number) })
 	}
 	meant := slices.DeleteFunc(slices.Clone(newest), func(number int64) bool { return waits(held, number) })
 	if len(meant) > 0 {
 		newest = meant
 	}
 	var found []int64
-	left, passedOver := m.Policy.Latest, 0
+	left, passedOver := c.Policy.Latest, 0
 	for _, number := range newest {
 		if left == 0 {
 			break
 		}
-		if m.fails(number) && passedOver < mostPassedOver {
+		if c.fails(number) && passedOver < mostPassedOver {
 			passedOver++
 		} else {
 			left--
@@ -66,22 +66,22 @@ func waits(held rollout.Held, number int64) bool {
 }
 
 // fails says whether a version cannot be copied, or not be loaded.
-func (m *Copier) fails(number int64) bool {
-	return m.failures[number].err != nil || m.Standing(number) == Failed
+func (c *Copier) fails(number int64) bool {
+	return c.failures[number].err != nil || c.Standing(number) == Failed
 }
 
 // unwanted are the versions here that are not picked, not held, not used, and no parent of one that is. The newest one
 // before those of the policy stays, to go back to, and the newest one that waits for a call, to be promoted.
-func (m *Copier) unwanted(there map[int64]remote, here map[int64]source, held rollout.Held) []int64 {
-	wanted := m.byPolicy(there, held)
+func (c *Copier) unwanted(there map[int64]remote, here map[int64]source, held rollout.Held) []int64 {
+	wanted := c.byPolicy(there, held)
 	if len(wanted) == 0 {
 		return nil
 	}
 	kept := map[int64]bool{}
 	previous, waiting := int64(0), int64(0)
 	for number := range here {
-		if slices.Contains(wanted, number) || m.used(number) {
-			m.keep(kept, here, number)
+		if slices.Contains(wanted, number) || c.used(number) {
+			c.keep(kept, here, number)
 		}
 		if number < wanted[len(wanted)-1] {
 			previous = max(previous, number)
@@ -91,34 +91,34 @@ func (m *Copier) unwanted(there map[int64]remote, here map[int64]source, held ro
 		}
 	}
 	for _, number := range append(versionsOf(held), previous, waiting) {
-		m.keep(kept, here, number)
+		c.keep(kept, here, number)
 	}
 	return without(here, kept)
 }
 
 // vanished are the versions here that are there no more, not held, and no parent of one that is. Where nothing is there,
 // nothing vanished: a directory that was emptied takes nothing out of service.
-func (m *Copier) vanished(there map[int64]remote, here map[int64]source, held rollout.Held) []int64 {
+func (c *Copier) vanished(there map[int64]remote, here map[int64]source, held rollout.Held) []int64 {
 	kept := map[int64]bool{}
 	for _, number := range versionsOf(held) {
-		m.keep(kept, here, number)
+		c.keep(kept, here, number)
 	}
 	for number := range here {
-		if _, ok := there[number]; ok || m.Standing(number) == Loading {
-			m.keep(kept, here, number)
+		if _, ok := there[number]; ok || c.Standing(number) == Loading {
+			c.keep(kept, here, number)
 		}
 	}
 	return without(here, kept)
 }
 
 // keep marks a version, and those that it stands on.
-func (m *Copier) keep(kept map[int64]bool, here map[int64]source, number int64) {
+func (c *Copier) keep(kept map[int64]bool, here map[int64]source, number int64) {
 	for {
 		if _, ok := here[number]; !ok || kept[number] {
 			return
 		}
 		kept[number] = true
-		parent, err := m.parent(number)
+		parent, err := c.parent(number)
 		if err != nil {
 			return // it is damaged, and has no parents that could be told
 		}
@@ -137,26 +137,26 @@ func without(here map[int64]source, kept map[int64]bool) []int64 {
 }
 
 // takeAway hides versions, which sweep deletes once they are not used.
-func (m *Copier) takeAway(here map[int64]source, numbers []int64) error {
+func (c *Copier) takeAway(here map[int64]source, numbers []int64) error {
 	var failed error
 	for _, number := range numbers {
-		if err := m.hide(number); err != nil {
+		if err := c.hide(number); err != nil {
 			failed = errors.Join(failed, err)
 			continue
 		}
 		delete(here, number)
-		m.Log.Info("took a version out of the cache", "version", number, "from", m.URL)
+		c.Log.Info("took a version out of the cache", "version", number, "from", c.URL)
 	}
 	return failed
 }
 
 // forget drops what is known of versions that are neither here nor there.
-func (m *Copier) forget(there map[int64]remote, here map[int64]source) {
+func (c *Copier) forget(there map[int64]remote, here map[int64]source) {
 	gone := func(number int64) bool {
 		_, isThere := there[number]
 		_, isHere := here[number]
 		return !isThere && !isHere
 	}
-	maps.DeleteFunc(m.checked, func(number int64, _ checked) bool { return gone(number) })
-	maps.DeleteFunc(m.failures, func(number int64, _ failure) bool { return gone(number) })
+	maps.DeleteFunc(c.checked, func(number int64, _ checked) bool { return gone(number) })
+	maps.DeleteFunc(c.failures, func(number int64, _ failure) bool { return gone(number) })
 }
