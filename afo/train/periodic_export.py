@@ -11,7 +11,7 @@ import psutil
 
 from afo import storage
 from afo.checkpoint.manifest import Found, find_manifests, parse_name
-from afo.errors import AfoError, ClusterUnreachable
+from afo.errors import AfoError, ClusterUnreachable, PermissionDenied
 from afo.job.export import BESIDE_MIB, Export
 from afo.logs.task_log import LOG, one_line
 from afo.protocol.offline_task import OfflineResult, OfflineTask
@@ -21,6 +21,8 @@ from afo.train.setup import Setup
 
 #: Seconds between two looks for a checkpoint that passes the gate, where none does at the time of an export.
 _LOOK_S = 1.0
+#: Seconds until the next question after one that was not answered: training waits for each, for 10 s at most.
+_UNANSWERED_S = 30.0
 #: An export that takes longer is ended.
 _MOST_S = 3600.0
 
@@ -100,10 +102,10 @@ class PeriodicExport:
             reply = setup.master.next_version(m.VersionRequest(task=setup.id, generation=setup.task.generation))
             self._is_unanswered = False
             return reply
-        except ClusterUnreachable as error:
+        except (ClusterUnreachable, PermissionDenied) as error:  # another program may have got its port meanwhile
             if not self._is_unanswered:
                 LOG.warning("no version is exported until the Application Master answers: %s", one_line(str(error)))
-            self._is_unanswered = True
+            self._is_unanswered, self._next = True, time.monotonic() + _UNANSWERED_S
             return m.VersionReply()
 
     def _begin(self, candidate: Candidate) -> None:

@@ -148,6 +148,7 @@ def test_a_checkpoint_that_was_not_measured_or_is_not_good_enough_is_no_version(
         assert [choose(), choose()] == [None, None]
     assert caplog.text.count("until the Application Master answers: nobody answers") == 1
     exporting.away.clear()
+    exporting.exporter._next = 0.0
     better = exporting.checkpoint(4.0, auc=0.7)
     [report] = exporting.reports_after(1)
     assert (report.manifest, report.metrics) == (better, {"auc": 0.7})
