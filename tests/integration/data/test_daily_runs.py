@@ -5,6 +5,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -302,3 +303,27 @@ def test_a_job_that_gets_no_better_stops_and_exports_its_best_checkpoint(daily: 
     second = daily.submit(2, BASE, ADAGRAD, "--set", "train.max_steps=7")
     assert (second["state"], second["diagnostics"]) == ("SUCCEEDED", "`train.max_steps` were made")
     assert second["step"] == verdict.step + 7
+
+
+@pytest.mark.slow
+def test_versions_leave_while_their_evaluation_and_the_mean_of_the_window_are_good(daily: Daily) -> None:
+    daily.write(1)
+    often = ("data.epochs=100000", "train.eval_every=1s", "checkpoint.every=1h", "export.every=1s")
+    gate = ("export.require={auc: '>=0.7'}", "export.require_window=3")
+    settings = [word for setting in (*often, *gate) for word in ("--set", setting)]
+    live = LiveJob.submit(daily.job_file(BASE, ADAGRAD), daily.jobs_root, "--runtime", daily.runtime, *settings)
+    live.wait(lambda: bool(live.events(ev.VersionExported)), "a version")
+    killed = afo("kill", live.id)
+    assert killed.returncode == 0, killed.stderr
+    live.verdict()
+    measured = [event for event in live.events(ev.Evaluated) if "auc" in event.metrics]
+    bad = set()
+    for place, event in enumerate(measured):
+        window = [each.metrics["auc"] for each in measured[max(0, place - 2) : place + 1]]
+        if min(event.metrics["auc"], fmean(window)) < 0.7:
+            bad.add(event.manifest)
+    assert {event.manifest for event in live.events(ev.VersionWithheld)} == bad
+    for version in live.events(ev.VersionExported):
+        assert version.manifest not in bad
+        assert version.metrics in [event.metrics for event in measured if event.manifest == version.manifest]
+        assert export_info.read(f"{daily.url}/export/{version.version}").manifest == version.manifest
