@@ -180,19 +180,20 @@ def memory(base: Path, scratch: Path) -> dict[str, object]:
 def add_version(base: Path, number: int, parent: int, to: Path | None = None) -> None:
     """A version whose tables have 1 % other rows than the parent's, put there, or beside, as an export puts it."""
     from afo.embedding.merged_rows import MergedRows
-    from afo.trainable.served.rows_file import HEADER_BYTES, ChangedRows, Parent, read_id, write_rows
+    from afo.trainable.served.rows_file import ChangedRows, Parent, write_rows
+    from afo.trainable.served.rows_header import MOST_HEADER_BYTES, read_header
 
     random, made = np.random.default_rng(number), base.parent / f"making-{number}"
     shutil.copytree(base / str(parent), made, ignore=shutil.ignore_patterns("*.rows"))
     for table in (base / str(parent) / "assets").glob("*.rows"):
         with table.open("rb") as file:
-            header = file.read(HEADER_BYTES)
+            header = file.read(MOST_HEADER_BYTES)
         rows = MergedRows(int.from_bytes(header[12:16], "little"), made)
         records = np.zeros(int(CHANGED * KEYS), rows.record)
         records["key"] = np.sort(random.choice(KEYS, len(records), replace=False))
         records["order"], records["weights"] = 1, random.normal(0, 0.05, records["weights"].shape)
         rows.add_run([records])
-        changed = ChangedRows(rows, Parent(read_id(header, str(table)), f"../../{parent}/assets/{table.name}"))
+        changed = ChangedRows(rows, Parent(read_header(header, str(table)).id, f"../../{parent}/assets/{table.name}"))
         with (made / "assets" / table.name).open("wb") as file:
             write_rows(file, changed, 0.0, "float32")
     made.rename((to or base) / str(number))

@@ -32,7 +32,6 @@ from report import MISSED, publish, result
 from size import sized
 
 RECORDS, DIM = 50, 16
-BLOCK = 4096
 LOADERS = ("afo.serving", "saved_model.load")
 
 
@@ -88,13 +87,15 @@ def starts(scratch: Path, keys: int, rounds: int) -> list[dict[str, object]]:
 
 def take_blocks_off(file: Path) -> None:
     """Rewrite a table in the form without index (afo/core/served_table.h)."""
+    from afo.trainable.served.rows_header import rows_at
+
     other = file.with_suffix(".other")
     with file.open("rb") as source, other.open("wb") as sink:
         _, kind, dim, count, _, _, _, absent = struct.unpack("<8sIIQQQQf", source.read(52))
         assert kind == 0
         header = b"AFOROWS1" + struct.pack("<IIQf", kind, dim, count, absent)
         sink.write(header + struct.pack("<I", google_crc32c.value(header)))
-        source.seek(BLOCK)
+        source.seek(rows_at(""))
         left, checksum = count * (8 + 4 * dim), google_crc32c.Checksum()
         while left:
             piece = source.read(min(left, 1 << 24))

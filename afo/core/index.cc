@@ -41,7 +41,7 @@ bool Index::Reserve(std::size_t count, const RowStore& rows) {
 void Index::Insert(std::uint64_t hash, std::uint32_t row) {
   assert(size_ < Capacity(count_));
   std::uint32_t at = HomeOf(hash, count_);
-  while (!PlaceIn(&lines()[at], TagOf(hash), row)) at = at + 1 == count_ ? 0 : at + 1;
+  while (!PlaceIn(LineShape(), &lines()[at], TagOf(hash), row)) at = at + 1 == count_ ? 0 : at + 1;
   ++size_;
 }
 

@@ -41,33 +41,47 @@ inline unsigned Matches(const Line& line, std::uint8_t tag) {
 // Lines that `keys` keys take, at a load of 0.8.
 constexpr std::size_t LinesFor(std::size_t keys) { return keys * 5 / (kLinePlaces * 4) + 1; }
 
-// Puts a row into a line that has a free place; counts a key that goes past where there is none. Whether it was put.
-inline bool PlaceIn(Line* line, std::uint8_t tag, std::uint32_t row) {
-  const unsigned free = Matches(*line, 0);
-  if (free == 0) {
+// What is where in a line. Those of files are of other shapes, too (packed_line.h).
+struct LineShape {
+  static unsigned Matches(const Line& line, std::uint8_t tag) { return afo::Matches(line, tag); }
+  static std::uint32_t row(const Line& line, int place) { return line.rows[place]; }
+  static bool is_passed(const Line& line) { return line.overflow != 0; }
+  static void Pass(Line* line) {
     if (line->overflow != 0xff) ++line->overflow;
+  }
+  static void Put(Line* line, int place, std::uint8_t tag, std::uint32_t row) {
+    line->tags[place] = tag;
+    line->rows[place] = row;
+  }
+};
+
+// Puts a row into a line that has a free place; counts a key that goes past where there is none. Whether it was put.
+template <typename Shape, typename AnyLine>
+bool PlaceIn(const Shape& shape, AnyLine* line, std::uint8_t tag, std::uint32_t row) {
+  const unsigned free = shape.Matches(*line, 0);
+  if (free == 0) {
+    shape.Pass(line);
     return false;
   }
-  const int place = __builtin_ctz(free);
-  line->tags[place] = tag;
-  line->rows[place] = row;
+  shape.Put(line, __builtin_ctz(free), tag, row);
   return true;
 }
 
 // The row of a key with this hash in an index of `count` lines; kNoRow when none. `line_at(n)` is a reference to line
 // n, `is(row)` whether the key is that of a row in it.
-template <typename LineAt, typename Is>
-std::uint32_t FindRow(std::uint64_t hash, std::uint32_t count, const LineAt& line_at, const Is& is) {
+template <typename Shape, typename LineAt, typename Is>
+std::uint32_t FindRow(const Shape& shape, std::uint64_t hash, std::uint32_t count, const LineAt& line_at,
+                      const Is& is) {
   const std::uint32_t home = HomeOf(hash, count);
   std::uint32_t at = home;
   // Once around at most: keys that come and go may leave a few lines where each has been passed by a key.
   do {
-    const Line& line = line_at(at);
-    for (unsigned found = Matches(line, TagOf(hash)); found != 0; found &= found - 1) {
-      const std::uint32_t row = line.rows[__builtin_ctz(found)];
+    const auto& line = line_at(at);
+    for (unsigned found = shape.Matches(line, TagOf(hash)); found != 0; found &= found - 1) {
+      const std::uint32_t row = shape.row(line, __builtin_ctz(found));
       if (is(row)) return row;
     }
-    if (line.overflow == 0) return kNoRow;
+    if (!shape.is_passed(line)) return kNoRow;
     at = at + 1 == count ? 0 : at + 1;
   } while (at != home);
   return kNoRow;
@@ -88,7 +102,7 @@ class Index {
   template <typename Rows>
   std::uint32_t Find(std::int64_t key, std::uint64_t hash, const Rows& rows) const {
     return FindRow(
-        hash, count_, [this](std::uint32_t at) -> const Line& { return lines()[at]; },
+        LineShape(), hash, count_, [this](std::uint32_t at) -> const Line& { return lines()[at]; },
         [&](std::uint32_t row) { return rows.key(row) == key; });
   }
 

@@ -6,6 +6,9 @@
 #include <cerrno>
 #include <utility>
 
+#include "afo/core/hash.h"
+#include "afo/core/index.h"
+
 namespace afo {
 namespace {
 
@@ -37,17 +40,19 @@ int OpenFile::Read(std::uint64_t offset, void* to, std::size_t size) const {
 
 int OpenFile::Cut(std::uint64_t size) const { return ftruncate(number, static_cast<off_t>(size)) == 0 ? 0 : errno; }
 
-IndexWriter::IndexWriter(OpenFile file, std::uint64_t at, std::uint32_t lines, std::uint32_t window)
+IndexWriter::IndexWriter(OpenFile file, std::uint64_t at, const PackedShape& shape, std::uint32_t lines,
+                         std::uint32_t window)
     : file_(file),
       at_(at),
+      shape_(shape),
       lines_(lines),
       window_(window),
-      end_(at + std::uint64_t{lines} * sizeof(Line)),
+      end_(at + std::uint64_t{lines} * sizeof(PackedLine)),
       waiting_((std::size_t{lines} + window - 1) / window) {
-  if (waiting_.size() == 1) filled_.assign(lines, Line{});
+  if (waiting_.size() == 1) filled_.assign(lines, PackedLine{});
 }
 
-std::uint64_t IndexWriter::offset_of(std::size_t window) const { return at_ + window * window_ * sizeof(Line); }
+std::uint64_t IndexWriter::offset_of(std::size_t window) const { return at_ + window * window_ * sizeof(PackedLine); }
 
 std::size_t IndexWriter::lines_of(std::size_t window) const {
   return std::min<std::size_t>(window_, lines_ - window * window_);
@@ -73,14 +78,14 @@ int IndexWriter::Put(std::uint64_t hash, std::uint32_t row) {
 void IndexWriter::Place(std::size_t lines, std::size_t line, const Entry& entry) {
   const auto tag = static_cast<std::uint8_t>(entry.tag);
   for (; line < lines; ++line) {
-    if (PlaceIn(&filled_[line], tag, entry.row)) return;
+    if (PlaceIn(shape_, &filled_[line], tag, entry.row)) return;
   }
   carried_.push_back(entry);
 }
 
 int IndexWriter::Fill(std::size_t window) {
   const std::size_t lines = lines_of(window);
-  if (waiting_.size() > 1) filled_.assign(lines, Line{});
+  if (waiting_.size() > 1) filled_.assign(lines, PackedLine{});
   if (window > 0) {
     for (const Entry& entry : std::exchange(carried_, {})) Place(lines, 0, entry);
   }
@@ -91,15 +96,15 @@ int IndexWriter::Fill(std::size_t window) {
   }
   for (const Entry& entry : waiting_[window].entries) Place(lines, entry.home, entry);
   waiting_[window] = {};
-  return file_.Write(offset_of(window), filled_.data(), lines * sizeof(Line));
+  return file_.Write(offset_of(window), filled_.data(), lines * sizeof(PackedLine));
 }
 
 int IndexWriter::PlaceCarried(std::size_t window) {
   const std::size_t lines = lines_of(window);
   filled_.resize(lines);
-  if (const int error = file_.Read(offset_of(window), filled_.data(), lines * sizeof(Line)); error != 0) return error;
+  if (const int error = file_.Read(offset_of(window), filled_.data(), lines * sizeof(PackedLine)); error != 0) return error;
   for (const Entry& entry : std::exchange(carried_, {})) Place(lines, 0, entry);
-  return file_.Write(offset_of(window), filled_.data(), lines * sizeof(Line));
+  return file_.Write(offset_of(window), filled_.data(), lines * sizeof(PackedLine));
 }
 
 int IndexWriter::Finish() {
@@ -110,7 +115,7 @@ int IndexWriter::Finish() {
   for (std::size_t window = 0; !carried_.empty(); window = (window + 1) % waiting_.size()) {
     if (const int error = PlaceCarried(window); error != 0) return error;
   }
-  return file_.Cut(at_ + std::uint64_t{lines_} * sizeof(Line));
+  return file_.Cut(at_ + std::uint64_t{lines_} * sizeof(PackedLine));
 }
 
 }  // namespace afo

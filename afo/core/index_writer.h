@@ -1,4 +1,4 @@
-// Writes the lines of an index (index.h) into a file, of any number of keys in bounded memory.
+// Writes the lines of an index (packed_line.h) into a file, of any number of keys in bounded memory.
 //
 // Lines are filled a window at a time. Where they are more than one window, what is put waits behind the place of the
 // lines in the same file, in pieces of the window that it goes to.
@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "afo/core/index.h"
+#include "afo/core/packed_line.h"
 
 namespace afo {
 
@@ -27,9 +27,9 @@ class IndexWriter {
  public:
   // `lines` of them from byte `at` of `file` on, whose end is behind there at most; `window`: lines in memory at a
   // time.
-  IndexWriter(OpenFile file, std::uint64_t at, std::uint32_t lines, std::uint32_t window);
+  IndexWriter(OpenFile file, std::uint64_t at, const PackedShape& shape, std::uint32_t lines, std::uint32_t window);
 
-  // Precondition: `lines` were LinesFor(rows) or more. Returns the system's number, as `Finish` does.
+  // Precondition: `lines` were `shape.LinesFor(rows)` or more. Returns the system's number, as `Finish` does.
   [[nodiscard]] int Put(std::uint64_t hash, std::uint32_t row);
   // Writes all lines, and leaves nothing behind them.
   [[nodiscard]] int Finish();
@@ -55,10 +55,11 @@ class IndexWriter {
 
   const OpenFile file_;
   const std::uint64_t at_;
+  const PackedShape shape_;
   const std::uint32_t lines_, window_;
   std::uint64_t end_;
   std::vector<Waiting> waiting_;
-  std::vector<Line> filled_;
+  std::vector<PackedLine> filled_;
   std::vector<Entry> carried_;
 };
 

@@ -18,7 +18,7 @@ constexpr std::size_t kPieceBlocks = (2u << 20) / kBlockBytes;
 constexpr std::size_t kBits = 64;
 constexpr std::size_t kNoBlock = ~std::size_t{0};
 // In place of one that is damaged.
-constexpr Line kEmpty{};
+constexpr PackedLine kEmpty{};
 // In place of the row of a removed key.
 constexpr std::uint8_t kRemovedByte = 0;
 constexpr const std::uint8_t* kRemoved = &kRemovedByte;
@@ -30,12 +30,13 @@ constexpr const std::uint8_t* kRemoved = &kRemovedByte;
 class IndexedTable::View {
  public:
   View(const IndexedTable& table, const std::uint8_t* data)
-      : table_(table), data_(data), lines_(reinterpret_cast<const Line*>(data + table.lines_at_)) {}
+      : table_(table), data_(data), lines_(reinterpret_cast<const PackedLine*>(data + table.lines_at_)) {}
 
-  const Line* unchecked(std::uint32_t at) const { return lines_ + at; }
+  const PackedLine* unchecked(std::uint32_t at) const { return lines_ + at; }
   template <bool kWhole>
-  const Line& line(std::uint32_t at) {
-    return kWhole || Check(table_.lines_at_ + std::size_t{at} * sizeof(Line), sizeof(Line)) ? lines_[at] : kEmpty;
+  const PackedLine& line(std::uint32_t at) {
+    const std::size_t place = table_.lines_at_ + std::size_t{at} * sizeof(PackedLine);
+    return kWhole || Check(place, sizeof(PackedLine)) ? lines_[at] : kEmpty;
   }
   // The row of this number if it is the key's, kRemoved if it is a removed key's; else nullptr.
   template <bool kWhole>
@@ -44,21 +45,23 @@ class IndexedTable::View {
     if (number >= rows + table_.layout_.removed) return nullptr;
     const bool is_row = number < rows;
     const std::size_t size = is_row ? table_.stride_ : sizeof(key);
-    const std::size_t at = is_row ? number * size : rows * table_.stride_ + (number - rows) * size;
+    const std::size_t behind = is_row ? number * size : rows * table_.stride_ + (number - rows) * size;
+    const std::size_t at = table_.rows_at_ + behind;
     if (!kWhole && !Check(at, size)) return nullptr;
     if (std::memcmp(data_ + at, &key, sizeof(key)) != 0) return nullptr;
     return is_row ? data_ + at : kRemoved;
   }
   // The same, not checked and to be fetched alone.
   const std::uint8_t* guess(std::uint32_t number) const {
-    return number < table_.layout_.header.count ? data_ + number * table_.stride_ : nullptr;
+    return number < table_.layout_.header.count ? data_ + table_.rows_at_ + number * table_.stride_ : nullptr;
   }
   // The first damaged block, or kNoBlock.
   std::size_t damaged() const { return damaged_; }
 
  private:
   bool Check(std::size_t at, std::size_t size) {
-    for (std::size_t block = at / kBlockBytes; block <= (at + size - 1) / kBlockBytes; ++block) {
+    const std::size_t last = (at + size - 1) / kBlockBytes - table_.first_page_;
+    for (std::size_t block = at / kBlockBytes - table_.first_page_; block <= last; ++block) {
       if (table_.IsGood(data_, block)) continue;
       damaged_ = std::min(damaged_, block);
       return false;
@@ -68,7 +71,7 @@ class IndexedTable::View {
 
   const IndexedTable& table_;
   const std::uint8_t* data_;
-  const Line* lines_;
+  const PackedLine* lines_;
   std::size_t damaged_ = kNoBlock;
 };
 
@@ -76,7 +79,11 @@ IndexedTable::IndexedTable(const ServedLayout& layout, std::string name)
     : layout_(layout),
       name_(std::move(name)),
       stride_(layout.header.stride()),
-      lines_at_(static_cast<std::size_t>(layout.index_at() - kBlockBytes)),
+      shape_(layout.shape()),
+      rows_at_(static_cast<std::size_t>(layout.rows_at())),
+      lines_at_(static_cast<std::size_t>(layout.index_at())),
+      sums_at_(static_cast<std::size_t>(layout.sums_at())),
+      first_page_(layout.first_page()),
       sums_(layout.blocks()),
       checked_(new std::atomic<std::uint64_t>[layout.blocks() / kBits + 1]()) {}
 
@@ -88,36 +95,43 @@ std::string IndexedTable::ReadSums(const ReadAt& read) {
   return Crc32c(bytes, size) == layout_.sums_checksum ? "" : "its checksums are damaged";
 }
 
-bool IndexedTable::IsGood(const std::uint8_t* data, std::size_t block) const {
-  std::atomic<std::uint64_t>& word = checked_[block / kBits];
-  const std::uint64_t bit = std::uint64_t{1} << block % kBits;
+IndexedTable::Block IndexedTable::block(std::size_t number) const {
+  const std::size_t page = (first_page_ + number) * kBlockBytes;
+  return {.begin = std::max(page, rows_at_), .end = std::min(page + kBlockBytes, sums_at_)};
+}
+
+bool IndexedTable::HasSum(const std::uint8_t* data, std::size_t number) const {
+  const auto [begin, end] = block(number);
+  return Crc32c(reinterpret_cast<const char*>(data + begin), end - begin) == sums_[number];
+}
+
+bool IndexedTable::IsGood(const std::uint8_t* data, std::size_t number) const {
+  std::atomic<std::uint64_t>& word = checked_[number / kBits];
+  const std::uint64_t bit = std::uint64_t{1} << number % kBits;
   // Relaxed: what was checked is there for everyone, and does not change.
   if ((word.load(std::memory_order_relaxed) & bit) != 0) return true;
-  if (Crc32c(reinterpret_cast<const char*>(data + block * kBlockBytes), kBlockBytes) != sums_[block]) return false;
+  if (!HasSum(data, number)) return false;
   word.fetch_or(bit, std::memory_order_relaxed);
   return true;
 }
 
-std::string IndexedTable::Damaged(std::size_t block) const {
-  const std::uint64_t begin = kBlockBytes + std::uint64_t{block} * kBlockBytes;
-  return "it is damaged in bytes " + std::to_string(begin) + " to " + std::to_string(begin + kBlockBytes - 1);
+std::string IndexedTable::Damaged(std::size_t number) const {
+  const auto [begin, end] = block(number);
+  return "it is damaged in bytes " + std::to_string(begin) + " to " + std::to_string(end - 1);
 }
 
 std::string IndexedTable::Copy(const ReadAt& read, const std::function<bool()>& is_over) {
   Pages pages;
   const std::size_t blocks = sums_.size();
-  if (!pages.Grow(std::max<std::size_t>(blocks, 1) * kBlockBytes)) return "no memory is left for it";
+  if (!pages.Grow(sums_at_)) return "no memory is left for it";
   for (std::size_t first = 0; first < blocks; first += kPieceBlocks) {
     if (is_over()) return "";
     const std::size_t last = std::min(first + kPieceBlocks, blocks);
-    std::uint8_t* to = pages.data() + first * kBlockBytes;
-    const std::string wrong =
-        read(kBlockBytes + first * kBlockBytes, reinterpret_cast<char*>(to), (last - first) * kBlockBytes);
+    const std::size_t begin = block(first).begin, end = block(last - 1).end;
+    const std::string wrong = read(begin, reinterpret_cast<char*>(pages.data() + begin), end - begin);
     if (!wrong.empty()) return wrong;
-    for (std::size_t block = first; block < last; ++block) {
-      if (Crc32c(reinterpret_cast<const char*>(pages.data() + block * kBlockBytes), kBlockBytes) != sums_[block]) {
-        return Damaged(block);
-      }
+    for (std::size_t number = first; number < last; ++number) {
+      if (!HasSum(pages.data(), number)) return Damaged(number);
     }
   }
   pages_ = std::move(pages);
@@ -133,7 +147,7 @@ std::string IndexedTable::CheckAll(const std::function<void(std::size_t, std::si
   for (std::size_t first = 0; first < sums_.size(); first += kPieceBlocks) {
     if (is_over()) return "";
     const std::size_t last = std::min(first + kPieceBlocks, sums_.size());
-    prepare(first, last);
+    prepare(block(first).begin, block(last - 1).end);
     for (std::size_t block = first; block < last; ++block) {
       if (!IsGood(data, block)) return Damaged(block);
     }
@@ -192,16 +206,16 @@ std::string IndexedTable::FindIn(const std::uint8_t* data, std::int64_t count, c
       __builtin_prefetch(view.unchecked(HomeOf(hashes[i], lines)));
     }
     for (std::int64_t i = 0; i < batch; ++i) {
-      const Line& home = view.line<kWhole>(HomeOf(hashes[i], lines));
-      const unsigned found = Matches(home, TagOf(hashes[i]));
-      const std::uint8_t* row = found == 0 ? nullptr : view.guess(home.rows[__builtin_ctz(found)]);
+      const PackedLine& home = view.line<kWhole>(HomeOf(hashes[i], lines));
+      const unsigned found = shape_.Matches(home, TagOf(hashes[i]));
+      const std::uint8_t* row = found == 0 ? nullptr : view.guess(shape_.row(home, __builtin_ctz(found)));
       if (row != nullptr) FetchRow(row, stride_);
     }
     for (std::int64_t i = 0; i < batch; ++i) {
       const std::int64_t key = key_of(first + i);
       const std::uint8_t* row = nullptr;
       FindRow(
-          hashes[i], lines, [&](std::uint32_t at) -> const Line& { return view.line<kWhole>(at); },
+          shape_, hashes[i], lines, [&](std::uint32_t at) -> const PackedLine& { return view.line<kWhole>(at); },
           [&](std::uint32_t number) {
             row = view.entry<kWhole>(number, key);
             return row != nullptr;

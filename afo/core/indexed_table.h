@@ -33,12 +33,13 @@ class IndexedTable : public ServedRows {
   // Reads the checksums of the blocks. Returns what is wrong, or nothing. First, and once.
   [[nodiscard]] std::string ReadSums(const ReadAt& read);
   // Where the file lies in memory, from its first byte; none of it is read now. It stays as long as the table.
-  void Map(const std::uint8_t* file) { data_.store(file + kBlockBytes, std::memory_order_release); }
+  void Map(const std::uint8_t* file) { data_.store(file, std::memory_order_release); }
   // Reads all blocks into memory of the process, where lookups go once they are there. Ends early where `is_over` says
   // so. Returns what is wrong, or nothing.
   [[nodiscard]] std::string Copy(const ReadAt& read, const std::function<bool()>& is_over);
-  // Checks all blocks where they lie, [first, last) at a time after `prepare` of them. As `Copy` otherwise.
-  [[nodiscard]] std::string CheckAll(const std::function<void(std::size_t first, std::size_t last)>& prepare,
+  // Checks all blocks where they lie, bytes [begin, end) of the file at a time after `prepare` of them. As `Copy`
+  // otherwise.
+  [[nodiscard]] std::string CheckAll(const std::function<void(std::size_t begin, std::size_t end)>& prepare,
                                      const std::function<bool()>& is_over);
 
   [[nodiscard]] std::string Lookup(const std::int64_t* keys, std::int64_t count, float* weights) const override;
@@ -53,9 +54,16 @@ class IndexedTable : public ServedRows {
 
  private:
   class View;
+  // Bytes of the file.
+  struct Block {
+    std::size_t begin, end;
+  };
+  Block block(std::size_t number) const;
+  // Whether the bytes of a block are those that were written.
+  bool HasSum(const std::uint8_t* data, std::size_t number) const;
   // Whether a block is as it was written; remembers those that are.
-  bool IsGood(const std::uint8_t* data, std::size_t block) const;
-  std::string Damaged(std::size_t block) const;
+  bool IsGood(const std::uint8_t* data, std::size_t number) const;
+  std::string Damaged(std::size_t number) const;
   // Calls `take(i, row)` for each key: the row, nullptr where it is not there, or kRemoved. `key_of(i)` are the keys.
   template <bool kWhole, typename KeyOf, typename Take>
   std::string FindIn(const std::uint8_t* data, std::int64_t count, const KeyOf& key_of, const Take& take) const;
@@ -65,11 +73,13 @@ class IndexedTable : public ServedRows {
   const ServedLayout layout_;
   const std::string name_;
   const std::size_t stride_;
-  const std::size_t lines_at_;  // of what is behind the header
+  const PackedShape shape_;
+  // Bytes of the file, and the page of the first block.
+  const std::size_t rows_at_, lines_at_, sums_at_, first_page_;
   std::vector<std::uint32_t> sums_;
   // A bit for each block that was checked.
   std::unique_ptr<std::atomic<std::uint64_t>[]> checked_;
-  // What is behind the header, in the mapped file or in `pages_`.
+  // The file, mapped or in `pages_`, where nothing is before the rows.
   std::atomic<const std::uint8_t*> data_ = nullptr;
   std::atomic<bool> is_whole_ = false;
   std::atomic<std::size_t> populated_ = 0;

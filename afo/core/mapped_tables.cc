@@ -42,9 +42,7 @@ void Finish(const std::weak_ptr<Opened>& wanted, Placement placement,
     // Lookups that have begun may touch them once more.
     if (opened->table.is_whole()) file.Forget();
   } else {
-    const auto populate = [&](std::size_t first, std::size_t last) {
-      file.Populate((first + 1) * kBlockBytes, (last - first) * kBlockBytes);
-    };
+    const auto populate = [&](std::size_t begin, std::size_t end) { file.Populate(begin, end - begin); };
     wrong = opened->table.CheckAll(populate, is_over);
   }
   if (!wrong.empty()) report(wrong);

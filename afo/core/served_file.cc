@@ -92,13 +92,15 @@ std::string ServedFile::Build(const ServedLayout& layout) {
   const std::size_t size = sums.size() * sizeof(std::uint32_t);
   if (std::string wrong = read_(layout.sums_at(), bytes, size); !wrong.empty()) return wrong;
   if (Crc32c(bytes, size) != layout.sums_checksum) return "its checksums are damaged";
-  BlockSums found;
+  BlockSums found(layout.rows_at());
   std::string wrong = Scan([&](const char* rows, std::size_t count) { found.Add(rows, count); });
   if (!wrong.empty()) return wrong;
-  const std::uint64_t end = kBlockBytes + header_.count * stride_;
-  std::vector<char> zeros(static_cast<std::size_t>(layout.index_at() - end));
-  if (wrong = read_(end, zeros.data(), zeros.size()); !wrong.empty()) return wrong;
-  found.Add(zeros.data(), zeros.size());
+  // What else is in the last block of rows.
+  const std::uint64_t end = layout.rows_end(), page = (end + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
+  std::vector<char> behind(static_cast<std::size_t>(std::min(page, layout.sums_at()) - end));
+  if (wrong = read_(end, behind.data(), behind.size()); !wrong.empty()) return wrong;
+  found.Add(behind.data(), behind.size());
+  found.Finish();
   if (!std::equal(found.sums().begin(), found.sums().end(), sums.begin())) return "its rows are damaged";
   return rise_ ? "" : "its keys do not rise";
 }

@@ -5,16 +5,14 @@
 #include <cstring>
 #include <utility>
 
-#include "afo/core/index.h"
 #include "afo/core/snapshot.h"
 #include "afo/core/table.h"
 
 namespace afo {
 namespace {
 
-constexpr char kMagic[] = "AFOROWS2";
+constexpr char kMagic[] = "AFOROWS3", kPaddedMagic[] = "AFOROWS2";
 constexpr std::size_t kMagicBytes = sizeof(kMagic) - 1;
-constexpr std::size_t kChecked = kBlockBytes - sizeof(std::uint32_t);
 
 // What is behind the magic.
 struct RawLayout {
@@ -28,6 +26,7 @@ struct RawLayout {
   std::uint32_t sums_checksum;
 };
 static_assert(sizeof(RawLayout) == 48, "the header has no gaps");
+constexpr std::size_t kPathAt = kMagicBytes + sizeof(RawLayout);
 
 // Of a parent, or what is wrong with it.
 std::string WrongParent(const RawLayout& raw, const std::string& path) {
@@ -40,31 +39,54 @@ std::string WrongParent(const RawLayout& raw, const std::string& path) {
   return raw.removed < kNoRow - raw.rows ? "" : "it has more keys than a table can";
 }
 
-std::uint64_t RoundUp(std::uint64_t bytes) { return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes; }
+// To where a part of the file may begin.
+std::uint64_t RoundUp(std::uint64_t bytes, bool is_padded) {
+  const std::uint64_t unit = is_padded ? kBlockBytes : sizeof(PackedLine);
+  return (bytes + unit - 1) / unit * unit;
+}
+
+std::size_t HeaderBytes(std::size_t path_bytes, bool is_padded) {
+  return static_cast<std::size_t>(RoundUp(kPathAt + path_bytes + 1 + sizeof(std::uint32_t), is_padded));
+}
+
+bool Begins(const char* bytes, const char* magic) { return std::memcmp(bytes, magic, kMagicBytes) == 0; }
 
 }  // namespace
 
+std::uint64_t ServedLayout::rows_at() const { return HeaderBytes(parent_path.size(), is_padded); }
+
+// No overflow: there are less than 2^32 of either, and a row has less than 2^15 bytes.
+std::uint64_t ServedLayout::rows_end() const { return rows_at() + header.count * header.stride(); }
+
 std::uint64_t ServedLayout::index_at() const {
-  // No overflow: there are less than 2^32 of either, and a row has less than 2^15 bytes.
-  return kBlockBytes + RoundUp(header.count * header.stride() + removed * sizeof(std::int64_t));
+  return RoundUp(rows_end() + removed * sizeof(std::int64_t), is_padded);
 }
 
-std::uint64_t ServedLayout::sums_at() const { return index_at() + RoundUp(lines * sizeof(Line)); }
+std::uint64_t ServedLayout::sums_at() const { return RoundUp(index_at() + lines * sizeof(PackedLine), is_padded); }
 
-bool HasBlocks(const char* bytes) { return std::memcmp(bytes, kMagic, kMagicBytes) == 0; }
+std::size_t ServedLayout::blocks() const {
+  return static_cast<std::size_t>((sums_at() + kBlockBytes - 1) / kBlockBytes) - first_page();
+}
+
+bool HasBlocks(const char* bytes) { return Begins(bytes, kMagic) || Begins(bytes, kPaddedMagic); }
 
 ParsedServedLayout ParseServedLayout(const char* bytes, std::uint64_t size) {
   const auto wrong = [](std::string words) { return ParsedServedLayout{.layout = {}, .wrong = std::move(words)}; };
-  if (size < kBlockBytes) return wrong("it is shorter than an empty table");
+  if (size < kLeastLayoutBytes) return wrong("it is shorter than an empty table");
   if (!HasBlocks(bytes)) return wrong("it does not begin as a table of afo does");
+  const bool is_padded = Begins(bytes, kPaddedMagic);
+  const auto there = static_cast<std::size_t>(std::min<std::uint64_t>(size, kBlockBytes));
+  const char* path = bytes + kPathAt;
+  const std::string parent_path(path, strnlen(path, there - kPathAt));
+  const std::size_t header_bytes = HeaderBytes(parent_path.size(), is_padded);
+  if (header_bytes > there) return wrong("its header is damaged, or cut off");
+  const std::size_t checked = header_bytes - sizeof(std::uint32_t);
   std::uint32_t checksum;
-  std::memcpy(&checksum, bytes + kChecked, sizeof(checksum));
-  if (checksum != Crc32c(bytes, kChecked)) return wrong("its header is damaged");
+  std::memcpy(&checksum, bytes + checked, sizeof(checksum));
+  if (checksum != Crc32c(bytes, checked)) return wrong("its header is damaged");
   RawLayout raw;
   std::memcpy(&raw, bytes + kMagicBytes, sizeof(raw));
-  const char* behind = bytes + kMagicBytes + sizeof(raw);
-  const std::string parent_path(behind, strnlen(behind, static_cast<std::size_t>(bytes + kChecked - behind)));
-  if (std::any_of(behind + parent_path.size(), bytes + kChecked, [](char each) { return each != 0; })) {
+  if (std::any_of(path + parent_path.size(), bytes + checked, [](char each) { return each != 0; })) {
     return wrong("it is of a later form of tables, which this version of afo cannot read");
   }
   if (std::string found = WrongShape(raw.type, raw.dim, raw.rows); !found.empty()) return wrong(std::move(found));
@@ -79,7 +101,8 @@ ParsedServedLayout ParseServedLayout(const char* bytes, std::uint64_t size) {
                             .parent = raw.parent,
                             .parent_path = parent_path,
                             .sums_checksum = raw.sums_checksum,
-                            .header_checksum = checksum};
+                            .header_checksum = checksum,
+                            .is_padded = is_padded};
   if (size != layout.size()) {
     return wrong("it has " + std::to_string(size) + " bytes, and its header speaks of " +
                  std::to_string(layout.size()));
@@ -96,35 +119,33 @@ std::string EncodeHeader(ServedLayout* layout) {
                       .parent = layout->parent,
                       .absent = layout->header.absent,
                       .sums_checksum = layout->sums_checksum};
-  std::string bytes(kBlockBytes, '\0');
-  std::memcpy(bytes.data(), kMagic, kMagicBytes);
+  std::string bytes(static_cast<std::size_t>(layout->rows_at()), '\0');
+  std::memcpy(bytes.data(), layout->is_padded ? kPaddedMagic : kMagic, kMagicBytes);
   std::memcpy(bytes.data() + kMagicBytes, &raw, sizeof(raw));
   assert(layout->parent_path.size() <= kMostParentPath);
-  std::memcpy(bytes.data() + kMagicBytes + sizeof(raw), layout->parent_path.data(), layout->parent_path.size());
-  layout->header_checksum = Crc32c(bytes.data(), kChecked);
-  std::memcpy(bytes.data() + kChecked, &layout->header_checksum, sizeof(layout->header_checksum));
+  std::memcpy(bytes.data() + kPathAt, layout->parent_path.data(), layout->parent_path.size());
+  const std::size_t checked = bytes.size() - sizeof(layout->header_checksum);
+  layout->header_checksum = Crc32c(bytes.data(), checked);
+  std::memcpy(bytes.data() + checked, &layout->header_checksum, sizeof(layout->header_checksum));
   return bytes;
 }
 
 void BlockSums::Add(const char* bytes, std::size_t size) {
   while (size > 0) {
     const std::size_t piece = std::min(size, kBlockBytes - held_);
-    open_ = Crc32c(bytes, piece, held_ == 0 ? 0 : open_);
+    open_ = Crc32c(bytes, piece, open_);
     held_ += piece;
     bytes += piece;
     size -= piece;
     if (held_ < kBlockBytes) continue;
-    sums_.push_back(open_);
+    sums_.push_back(std::exchange(open_, 0));
     held_ = 0;
   }
 }
 
-std::size_t BlockSums::Fill() {
-  if (held_ > 0) {
-    const std::string zeros(kBlockBytes - held_, '\0');
-    Add(zeros.data(), zeros.size());
-  }
-  return sums_.size();
+void BlockSums::Finish() {
+  if (held_ > 0) sums_.push_back(std::exchange(open_, 0));
+  held_ = 0;
 }
 
 }  // namespace afo

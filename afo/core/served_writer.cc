@@ -16,14 +16,11 @@ constexpr std::size_t kPieceBytes = 1u << 20;
 
 class Sealer {
  public:
-  Sealer(OpenFile file, const Sealing& sealing) : file_(file), sealing_(sealing) {
-    layout_.header = sealing.header;
-    layout_.removed = sealing.removed;
-    layout_.parent = sealing.parent;
-    layout_.parent_path = sealing.parent_path;
+  Sealer(OpenFile file, const Sealing& sealing)
+      : file_(file), sealing_(sealing), layout_(LayoutOf(sealing)), sums_(layout_.rows_at()) {
     if (!sealing.has_index) return;
-    layout_.lines = LinesFor(static_cast<std::size_t>(sealing.header.count + sealing.removed));
-    index_.emplace(file, layout_.index_at(), static_cast<std::uint32_t>(layout_.lines), sealing.window);
+    const auto lines = static_cast<std::uint32_t>(layout_.lines);
+    index_.emplace(file, layout_.index_at(), layout_.shape(), lines, sealing.window);
   }
 
   Sealed Run() {
@@ -33,19 +30,26 @@ class Sealer {
   }
 
  private:
+  static ServedLayout LayoutOf(const Sealing& sealing) {
+    ServedLayout layout{.header = sealing.header,
+                        .removed = sealing.removed,
+                        .parent = sealing.parent,
+                        .parent_path = sealing.parent_path};
+    if (sealing.has_index) layout.lines = layout.shape().LinesFor(sealing.header.count + sealing.removed);
+    return layout;
+  }
+
   static bool Failed(const Sealed& done) { return done.error != 0 || !done.wrong.empty(); }
 
   Sealed ReadRows() {
     const std::size_t stride = layout_.header.stride();
-    const std::uint64_t rows = layout_.header.count, rows_bytes = rows * stride;
+    const std::uint64_t rows = layout_.header.count, removed = layout_.removed;
     std::uint32_t found = 0;
-    if (Sealed done = ReadKeys(kBlockBytes, rows, stride, 0, &found); Failed(done)) return done;
-    const std::uint64_t removed_at = kBlockBytes + rows_bytes;
-    if (Sealed done = ReadKeys(removed_at, layout_.removed, sizeof(std::int64_t), rows, &found); Failed(done)) {
+    if (Sealed done = ReadKeys(layout_.rows_at(), rows, stride, 0, &found); Failed(done)) return done;
+    if (Sealed done = ReadKeys(layout_.rows_end(), removed, sizeof(std::int64_t), rows, &found); Failed(done)) {
       return done;
     }
     if (found != sealing_.rows_checksum) return {.error = 0, .wrong = "its rows are not those that were written"};
-    sums_.Fill();
     return {};
   }
 
@@ -80,14 +84,16 @@ class Sealer {
     if (index_) {
       if (const int error = index_->Finish(); error != 0) return error;
     }
-    // The zeros behind the rows and behind the lines.
+    // The zeros behind the keys, where no line is.
     if (const int error = file_.Cut(layout_.sums_at()); error != 0) return error;
+    const std::uint64_t keys_end = layout_.rows_end() + layout_.removed * sizeof(std::int64_t);
     std::vector<char> bytes(kPieceBytes);
-    for (std::uint64_t at = layout_.index_at(); at < layout_.sums_at(); at += kPieceBytes) {
+    for (std::uint64_t at = keys_end; at < layout_.sums_at(); at += kPieceBytes) {
       const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(kPieceBytes, layout_.sums_at() - at));
       if (const int error = file_.Read(at, bytes.data(), size); error != 0) return error;
       sums_.Add(bytes.data(), size);
     }
+    sums_.Finish();
     return 0;
   }
 

@@ -26,7 +26,8 @@ from afo.train.setup import JobParts
 from afo.trainable.served import export_versions
 from afo.trainable.served.export_versions import Version
 from afo.trainable.served.native_table import SUFFIX, file_name
-from afo.trainable.served.rows_file import HEADER_BYTES, ChangedRows, Parent, check_table, read_id
+from afo.trainable.served.rows_file import ChangedRows, Parent
+from afo.trainable.served.rows_header import MOST_HEADER_BYTES, check_table, read_header
 
 #: Directory of a SavedModel's files beside its graph.
 _ASSETS = "assets"
@@ -135,8 +136,8 @@ def _parent_table(parent: Version, place: int) -> Parent:
     """Of a version, by its place among the model's tables. Raises NotFound, or DataError for a file of another form."""
     url = storage.join(parent.url, _ASSETS, file_name(place))
     with storage.open_input(url) as file:
-        header = file.read(HEADER_BYTES)
-    return Parent(read_id(header, url), f"../../{parent.number}/{_ASSETS}/{file_name(place)}")
+        header = read_header(file.read(MOST_HEADER_BYTES), url)
+    return Parent(header.id, f"../../{parent.number}/{_ASSETS}/{file_name(place)}")
 
 
 class _ChangesReader(CheckpointReader):

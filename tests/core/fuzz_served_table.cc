@@ -32,22 +32,33 @@ void Sign(std::string* file) {
   std::memcpy(file->data() + file->size() - kServedTrailerBytes, &body, sizeof(body));
 }
 
-// A file with blocks, of few bytes: numbers of the header, then what fills rows and lines, over and over.
+// A file with blocks, of few bytes: numbers of the header, then what fills rows and lines, over and over. Damaged, any
+// byte is another, or what is behind it is missing.
 std::string Unfold(const std::uint8_t* data, std::size_t size, bool is_damaged) {
   const auto at = [&](std::size_t place) { return size == 0 ? std::uint8_t{0} : data[place % size]; };
   ServedLayout layout{.header = {.type = static_cast<RowType>(at(0) % 3),
                                  .dim = 1 + at(1) % 40,
                                  .count = at(2) % 200u,
                                  .absent = static_cast<float>(at(3))},
-                      .lines = at(4) % 100u};
-  std::string body(layout.sums_at() - kBlockBytes, '\0');
+                      .lines = at(4) % 100u,
+                      .is_padded = at(1) >= 128};
+  if (at(0) >= 128) {
+    layout.removed = at(3) % 100u;
+    layout.parent = 1;
+    layout.parent_path = std::string(1 + at(2), 'p');
+  }
+  std::string body(layout.sums_at() - layout.rows_at(), '\0');
   for (std::size_t i = 0; i < body.size(); ++i) body[i] = static_cast<char>(at(5 + i));
-  BlockSums sums;
+  BlockSums sums(layout.rows_at());
   sums.Add(body.data(), body.size());
+  sums.Finish();
   const auto* bytes = reinterpret_cast<const char*>(sums.sums().data());
   layout.sums_checksum = Crc32c(bytes, sums.sums().size() * sizeof(std::uint32_t));
   std::string file = EncodeHeader(&layout) + body + std::string(bytes, sums.sums().size() * sizeof(std::uint32_t));
-  if (is_damaged) file[(at(5) << 8 | at(6)) % file.size()] ^= static_cast<char>(at(7));
+  if (!is_damaged) return file;
+  const std::size_t place = static_cast<std::size_t>(at(5) << 8 | at(6)) % (at(8) % 2 == 0 ? 64 : file.size());
+  if (at(7) == 0) return file.substr(0, place);
+  file[place] ^= static_cast<char>(at(7));
   return file;
 }
 
@@ -76,7 +87,7 @@ void AskIndexed(const IndexedTable& table, const ServedHeader& header, const std
 }
 
 void ServeBlocks(const std::string& file) {
-  if (file.size() < kBlockBytes) return;
+  if (file.size() < kServedHeaderBytes) return;
   const auto [layout, wrong] = ParseServedLayout(file.data(), file.size());
   if (!wrong.empty()) return;
   const ReadAt read = [&file](std::uint64_t offset, char* to, std::size_t size) {
@@ -84,16 +95,16 @@ void ServeBlocks(const std::string& file) {
     std::copy_n(file.data() + offset, size, to);
     return std::string();
   };
-  static_cast<void>(ServedFile(layout.header, kBlockBytes, read).Build(layout));
+  static_cast<void>(ServedFile(layout.header, layout.rows_at(), read).Build(layout));
   IndexedTable table(layout, "f");
   if (!table.ReadSums(read).empty()) return;
   Pages pages;
   Require(pages.Grow(file.size()));
   std::memcpy(pages.data(), file.data(), file.size());
   table.Map(pages.data());
-  AskIndexed(table, layout.header, pages.data() + kBlockBytes);
+  AskIndexed(table, layout.header, pages.data() + layout.rows_at());
   if (!table.Copy(read, [] { return false; }).empty()) return;
-  AskIndexed(table, layout.header, pages.data() + kBlockBytes);
+  AskIndexed(table, layout.header, pages.data() + layout.rows_at());
 }
 
 }  // namespace

@@ -19,12 +19,15 @@
 #include "afo/core/served_file.h"
 #include "afo/core/served_writer.h"
 #include "afo/core/snapshot.h"
+#include "tests/core/padded_table.h"
 #include "tests/core/support.h"
 
 namespace afo {
 namespace {
 
 constexpr float kAbsent = 0.5f;
+// Of a table that has no parent.
+constexpr std::size_t kRowsAt = 64;
 
 // A file that goes with it.
 class Scratch {
@@ -74,7 +77,7 @@ Sealing SealingOf(const std::string& rows) {
 
 Scratch Written(const std::vector<std::int64_t>& keys, std::uint32_t window = 1u << 20, bool has_index = true) {
   const std::string rows = RowsOf(keys);
-  Scratch scratch(std::string(kBlockBytes, '\0') + rows);
+  Scratch scratch(std::string(kRowsAt, '\0') + rows);
   Sealing sealing = SealingOf(rows);
   sealing.window = window;
   sealing.has_index = has_index;
@@ -130,9 +133,7 @@ std::string Asked(const ServedRows& table, const std::vector<std::int64_t>& aske
 // What is wrong with a file as it is opened, or asked for these keys.
 std::string WrongOf(const std::string& file, const std::vector<std::int64_t>& asked, const std::vector<float>& expected,
                     bool copied) {
-  std::string head = file;
-  head.resize(std::max(head.size(), kBlockBytes));
-  const auto [layout, wrong] = ParseServedLayout(head.data(), file.size());
+  const auto [layout, wrong] = ParseServedLayout(file.data(), file.size());
   if (!wrong.empty()) return wrong;
   IndexedTable table(layout, "f");
   if (std::string found = table.ReadSums(ReaderOf(file)); !found.empty()) return found;
@@ -152,15 +153,54 @@ TEST_CASE("a served file answers for each of its keys, mapped and copied, and fo
     const std::vector<std::int64_t> all = random.Keys(2 * count + 1);
     std::vector<std::int64_t> keys;
     for (std::size_t i = 0; i < count; ++i) keys.push_back(all[2 * i]);
-    const std::string file = Written(keys).content();
+    const std::string written = Written(keys).content();
     const std::vector<float> expected = Expected(keys, all);
-    CHECK(WrongOf(file, all, expected, false).empty());
-    CHECK(WrongOf(file, all, expected, true).empty());
-    const auto [layout, wrong] = ParseServedLayout(file.data(), file.size());
-    ServedFile in_file(layout.header, kBlockBytes, ReaderOf(file));
-    REQUIRE(in_file.Build(layout).empty());
-    CHECK(Asked(in_file, all, expected).empty());
+    for (const std::string& file : {written, testing::Padded(written)}) {
+      CHECK(WrongOf(file, all, expected, false).empty());
+      CHECK(WrongOf(file, all, expected, true).empty());
+      const auto [layout, wrong] = ParseServedLayout(file.data(), file.size());
+      ServedFile in_file(layout.header, layout.rows_at(), ReaderOf(file));
+      REQUIRE(in_file.Build(layout).empty());
+      CHECK(Asked(in_file, all, expected).empty());
+    }
   }
+}
+
+TEST_CASE("an index takes 2.7 to 3.9 bytes a key of 1,000 to 100,000 rows, and a file 200 beside it") {
+  for (const auto& [count, of_a_key] : {std::pair{1000, 2.66}, {10000, 3.43}, {100000, 3.81}}) {
+    const std::vector<std::int64_t> keys = testing::Random(9).Keys(static_cast<std::size_t>(count));
+    const auto bytes = static_cast<double>(Written(keys).content().size());
+    const double rows = 16.0 * count, sums = (rows + of_a_key * count) / 1024;
+    CHECK(bytes <= rows + of_a_key * count + sums + 200);
+  }
+}
+
+TEST_CASE("numbers of any bits are found in the places of a line where they were put") {
+  testing::Random random(10);
+  for (int bits = 8; bits <= 32; ++bits) {
+    CAPTURE(bits);
+    const PackedShape shape(bits);
+    const auto row = [&](int place) { return static_cast<std::uint32_t>(random.Bits() * (place + 1) >> (64 - bits)); };
+    PackedLine line{};
+    std::vector<std::uint32_t> rows;
+    for (int place = 0; place < shape.places(); ++place) {
+      rows.push_back(place % 5 == 0 ? static_cast<std::uint32_t>((std::uint64_t{1} << bits) - 1) : row(place));
+      REQUIRE(PlaceIn(shape, &line, static_cast<std::uint8_t>(1 + place % 7), rows.back()));
+    }
+    CHECK(!shape.is_passed(line));
+    CHECK(!PlaceIn(shape, &line, 1, 0));
+    CHECK(shape.is_passed(line));
+    for (int place = 0; place < shape.places(); ++place) {
+      CHECK(shape.row(line, place) == rows[static_cast<std::size_t>(place)]);
+      CHECK((shape.Matches(line, static_cast<std::uint8_t>(1 + place % 7)) >> place & 1) == 1);
+    }
+    CHECK(shape.Matches(line, 0) + shape.Matches(line, 8) == 0);
+  }
+  CHECK(PackedShape(32).places() == kLinePlaces);
+  CHECK(PackedShape::Of(0).places() == 31);
+  CHECK(PackedShape::Of(256).places() == 31);
+  CHECK(PackedShape::Of(257).places() == 29);
+  CHECK(PackedShape::Of(1ull << 32).places() == 12);
 }
 
 TEST_CASE("an index that is written window by window answers as one that is written at once") {
@@ -185,24 +225,31 @@ TEST_CASE("an index that is written window by window answers as one that is writ
 
 TEST_CASE("a file of which any byte is another, or any byte is missing, is refused or answers as before") {
   const std::vector<std::int64_t> keys = testing::Random(5).Keys(300);
-  const std::string good = Written(keys).content();
+  const std::string written = Written(keys).content();
   const std::vector<float> expected = Expected(keys, keys);
-  REQUIRE(good.size() == kBlockBytes * 4 + 12);
-  std::size_t refused = 0;
-  for (std::size_t place = 0; place < good.size(); ++place) {
-    CAPTURE(place);
-    std::string changed = good;
-    changed[place] = static_cast<char>(changed[place] ^ (1 << place % 8));
-    const std::string mapped = WrongOf(changed, keys, expected, false);
-    refused += !mapped.empty();
-    REQUIRE(!WrongOf(changed, {}, {}, true).empty());
-    if (place >= kBlockBytes && !mapped.empty() && place < kBlockBytes * 4) {
-      const std::size_t begin = place / kBlockBytes * kBlockBytes;
-      REQUIRE(mapped == "f: it is damaged in bytes " + std::to_string(begin) + " to " + std::to_string(begin + 4095));
+  // 13 lines; two blocks are begun.
+  REQUIRE(written.size() == kRowsAt + 4800 + 13 * 64 + 8);
+  REQUIRE(testing::Padded(written).size() == kBlockBytes * 4 + 12);
+  for (const std::string& good : {written, testing::Padded(written)}) {
+    const auto [layout, wrong] = ParseServedLayout(good.data(), good.size());
+    std::size_t refused = 0;
+    for (std::size_t place = 0; place < good.size(); ++place) {
+      CAPTURE(place);
+      std::string changed = good;
+      changed[place] = static_cast<char>(changed[place] ^ (1 << place % 8));
+      const std::string mapped = WrongOf(changed, keys, expected, false);
+      refused += !mapped.empty();
+      REQUIRE(!WrongOf(changed, {}, {}, true).empty());
+      if (place >= layout.rows_at() && place < layout.sums_at()) {
+        const std::size_t page = place / kBlockBytes * kBlockBytes;
+        const std::size_t begin = std::max<std::size_t>(page, layout.rows_at());
+        const std::size_t end = std::min<std::size_t>(page + kBlockBytes, layout.sums_at());
+        REQUIRE(mapped == "f: it is damaged in bytes " + std::to_string(begin) + " to " + std::to_string(end - 1));
+      }
+      REQUIRE(!WrongOf(good.substr(0, place), keys, expected, false).empty());
     }
-    REQUIRE(!WrongOf(good.substr(0, place), keys, expected, false).empty());
+    CHECK(refused == good.size());  // all blocks are needed for all keys
   }
-  CHECK(refused == good.size());  // all blocks are needed for all keys
 }
 
 TEST_CASE("a damaged block is an error of the keys that need it alone") {
@@ -219,7 +266,7 @@ TEST_CASE("a damaged block is an error of the keys that need it alone") {
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::string found = Asked(table, {keys[i]}, Expected(keys, {keys[i]}));
     CHECK((found.empty() || found == "f: " + damaged));
-    if (i * 16 / kBlockBytes == 2) {
+    if ((kRowsAt + i * 16) / kBlockBytes == 3) {
       CHECK(!found.empty());
     } else {
       others += !found.empty();
@@ -280,7 +327,7 @@ TEST_CASE("a header that cannot be right is refused, and why") {
   };
   const ServedLayout good{.header = {.type = RowType::kInt8, .dim = 4, .count = 9, .absent = 0}, .lines = 2};
   CHECK(wrong(good).empty());
-  CHECK(wrong(good, 4) == "it has 12300 bytes, and its header speaks of 12296");
+  CHECK(wrong(good, 4) == "it has 392 bytes, and its header speaks of 388");
   ServedLayout bad = good;
   bad.header.dim = 5000;
   CHECK(wrong(bad) == "its rows have an impossible width");
@@ -290,19 +337,41 @@ TEST_CASE("a header that cannot be right is refused, and why") {
   bad = good;
   bad.lines = 1ull << 32;
   CHECK(wrong(bad) == "it has more lines of an index than a table can");
-  ServedLayout layout = good;
-  std::string later = EncodeHeader(&layout);
-  later[100] = 1;
-  const std::uint32_t checksum = Crc32c(later.data(), kBlockBytes - 4);
-  std::memcpy(later.data() + kBlockBytes - 4, &checksum, 4);
-  CHECK(ParseServedLayout(later.data(), good.size()).wrong ==
-        "it is of a later form of tables, which this version of afo cannot read");
+  for (const bool is_padded : {false, true}) {
+    ServedLayout layout = good;
+    layout.is_padded = is_padded;
+    std::string later = EncodeHeader(&layout);
+    later[later.size() - 6] = 1;  // behind the zero that ends the path
+    const std::uint32_t checksum = Crc32c(later.data(), later.size() - 4);
+    std::memcpy(later.data() + later.size() - 4, &checksum, 4);
+    CHECK(ParseServedLayout(later.data(), layout.size()).wrong ==
+          "it is of a later form of tables, which this version of afo cannot read");
+  }
+}
+
+TEST_CASE("a path of any length is in a header, and one that does not end is none") {
+  for (std::size_t length = 1; length <= kMostParentPath; ++length) {
+    CAPTURE(length);
+    ServedLayout layout{.header = {.type = RowType::kFloat32, .dim = 1, .count = 0, .absent = 0},
+                        .parent = 7,
+                        .parent_path = std::string(length, 'p')};
+    std::string bytes = EncodeHeader(&layout);
+    REQUIRE(bytes.size() == layout.rows_at());
+    REQUIRE(bytes.size() % 64 == 0);
+    const ParsedServedLayout parsed = ParseServedLayout(bytes.data(), layout.size());
+    REQUIRE(parsed.wrong.empty());
+    REQUIRE(parsed.layout.parent_path == layout.parent_path);
+    REQUIRE(parsed.layout.id() == layout.id());
+    REQUIRE(!ParseServedLayout(bytes.data(), bytes.size() - 1).wrong.empty());
+    std::replace(bytes.begin() + 56, bytes.end(), '\0', 'p');
+    REQUIRE(ParseServedLayout(bytes.data(), bytes.size()).wrong == "its header is damaged, or cut off");
+  }
 }
 
 TEST_CASE("rows that are not what they should be become no table") {
   const std::string rows = RowsOf({1, 2, 3});
   const auto sealed = [](const std::string& content, Sealing sealing) {
-    const Scratch scratch(std::string(kBlockBytes, '\0') + content);
+    const Scratch scratch(std::string(kRowsAt, '\0') + content);
     Sealed found = Seal(scratch.file(), sealing);
     if (found.error != 0 || !found.wrong.empty()) CHECK(scratch.content().substr(0, 8) == std::string(8, '\0'));
     return found;
@@ -321,10 +390,10 @@ TEST_CASE("rows that are not what they should be become no table") {
 TEST_CASE("a file without an index is read in place alone") {
   const std::vector<std::int64_t> keys{1, 5, 9};
   const std::string file = Written(keys, 1, /*has_index=*/false).content();
-  CHECK(file.size() == 2 * kBlockBytes + 4);
+  CHECK(file.size() == 2 * kRowsAt + 4);
   CHECK(WrongOf(file, keys, {}, false) == "it has no index, so that it can only be read in its file");
   const auto [layout, wrong] = ParseServedLayout(file.data(), file.size());
-  ServedFile in_file(layout.header, kBlockBytes, ReaderOf(file));
+  ServedFile in_file(layout.header, kRowsAt, ReaderOf(file));
   REQUIRE(in_file.Build(layout).empty());
   CHECK(Asked(in_file, {9, 2}, {2, 1, kAbsent, kAbsent}).empty());
 }

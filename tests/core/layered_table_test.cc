@@ -52,7 +52,8 @@ Written Write(const Changes& changes, std::uint64_t parent) {
   FILE* file = tmpfile();
   REQUIRE(file != nullptr);
   const OpenFile open{fileno(file)};
-  REQUIRE(open.Write(kBlockBytes, content.data(), content.size()) == 0);
+  const std::uint64_t rows_at = ServedLayout{.header = {}, .parent_path = sealing.parent_path}.rows_at();
+  REQUIRE(open.Write(rows_at, content.data(), content.size()) == 0);
   const Sealed sealed = Seal(open, sealing);
   REQUIRE(sealed.error == 0);
   REQUIRE(sealed.wrong.empty());
@@ -120,7 +121,7 @@ TEST_CASE("layered_table_test: the newest layer that knows a key answers") {
 TEST_CASE("layered_table_test: a damaged layer is an error and no answer of the layers below") {
   const Written whole = Write({{1, 10.0f}, {2, 20.0f}}, 0);
   const Written changes = Write({{1, 11.0f}, {2, std::nullopt}}, whole.layout.id());
-  for (std::size_t at = kBlockBytes; at < changes.layout.sums_at(); at += 97) {
+  for (std::size_t at = changes.layout.rows_at(); at < changes.layout.sums_at(); at += 7) {
     Pages memory;
     REQUIRE(memory.Grow(changes.bytes.size()));
     std::memcpy(memory.data(), changes.bytes.data(), changes.bytes.size());

@@ -59,7 +59,7 @@ REGISTER_OP("AfoServedTableParts")
       return absl::OkStatus();
     });
 
-// Makes a table's file of one that has rows alone, from byte 4096 on (served_writer.h), and behind them removed keys.
+// Makes a table's file of one that has rows alone, behind the place of its header (served_writer.h), and removed keys.
 // type: a RowType; checksum: CRC-32C of the rows and removed keys. parent, parent_path: of the table whose changes
 // these are, 0 and "" for a whole one. error: number of the system's error while the file was written, 0: none.
 REGISTER_OP("AfoSealServedTable")

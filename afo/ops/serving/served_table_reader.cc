@@ -175,7 +175,7 @@ absl::StatusOr<Rows> ReadIndexed(tensorflow::Env* env, const Opened& opened, con
   const ServedLayout& layout = parsed.layout;
   if (options.in_file && !layout.is_whole())
     return Malformed(path, "it has changes of another table and not a whole one");
-  if (options.in_file) return LeaveInFile(opened.file, path, layout.header, kBlockBytes, layout);
+  if (options.in_file) return LeaveInFile(opened.file, path, layout.header, layout.rows_at(), layout);
   absl::StatusOr<Indexed> table = OpenIndexed(opened.file, path, layout, options);
   if (!table.ok() || layout.is_whole()) return table;
   return ReadLayers(env, *std::move(table), layout, path, options);

@@ -1,7 +1,6 @@
 """File of a table's rows as afo's operations look them up; what is in it says afo/core/served_layout.h."""
 
 import os
-import struct
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
@@ -9,26 +8,17 @@ import google_crc32c
 import numpy as np
 import tensorflow as tf
 
-from afo import storage
 from afo.embedding.merged_rows import Changes, MergedRows
 from afo.embedding.saved_tables import RowSource
 from afo.errors import DataError
 from afo.job import ROW_TYPES, RowType
 from afo.ops import library
+from afo.trainable.served.rows_header import rows_at
 from afo.trainable.served.stored_rows import decode_rows, encode_rows, stored_type
-
-#: Where the rows begin.
-HEADER_BYTES = 4096
-_MAGIC = b"AFOROWS2"
-#: Of the checksums that make a table's id (`ServedLayout::id`).
-_SUMS_AT, _HEADER_SUM_AT = 52, 4092
-_SUM, _BLOCK_BYTES = struct.Struct("<I"), 4096
-#: Of a larger file a server answers before it has read it (kCopiedAtOnce of mapped_tables.cc).
-_CHECKED_BYTES = 4 << 20
 
 
 class Parent(NamedTuple):
-    """The table of another file, by what `read_id` makes of it and its path from the directory of the changes."""
+    """The table of another file, by the id of its header and its path from the directory of the changes."""
 
     id: int
     path: str
@@ -46,35 +36,6 @@ class ChangedRows(NamedTuple):
         return self.merged.dim
 
 
-def read_id(header: bytes, name: str) -> int:
-    """The id of a table, by the first HEADER_BYTES of its file. Raises DataError for another file."""
-    if len(header) < HEADER_BYTES or not header.startswith(_MAGIC):
-        raise DataError(f"{name} is no table whose changes can be written: it does not begin with {_MAGIC.decode()}")
-    [sums], [own] = _SUM.unpack_from(header, _SUMS_AT), _SUM.unpack_from(header, _HEADER_SUM_AT)
-    return int(own) << 32 | int(sums)
-
-
-def check_table(url: str, size: int) -> None:
-    """As a server does before it answers: the header, and all of a file that is not large. Raises NotFound, or
-    DataError for a file that is damaged, or of another form.
-    """
-    blocks, rest = divmod(size - HEADER_BYTES, _BLOCK_BYTES + _SUM.size)
-    with storage.open_input(url) as file:
-        header = file.read(HEADER_BYTES)
-        content = file.read() if size <= _CHECKED_BYTES else None
-    read_id(header, url)
-    [of_sums], [own] = _SUM.unpack_from(header, _SUMS_AT), _SUM.unpack_from(header, _HEADER_SUM_AT)
-    is_right = rest == 0 and own == google_crc32c.value(header[:_HEADER_SUM_AT])
-    if is_right and content is not None:
-        sums = content[blocks * _BLOCK_BYTES :]
-        found = [
-            google_crc32c.value(content[at : at + _BLOCK_BYTES]) for at in range(0, blocks * _BLOCK_BYTES, _BLOCK_BYTES)
-        ]
-        is_right = of_sums == google_crc32c.value(sums) and found == [each for [each] in _SUM.iter_unpack(sums)]
-    if not is_right:
-        raise DataError(f"{url} is damaged; remove its version")
-
-
 def write_rows(
     file: BinaryIO, rows: RowSource | ChangedRows, absent: float, kept: RowType, *, has_index: bool = True
 ) -> None:
@@ -87,10 +48,10 @@ def write_rows(
     """
     operations = library.load()
     kind, checksum = stored_type(kept, rows.dim), google_crc32c.Checksum()
-    file.write(bytes(HEADER_BYTES))
+    parent = rows.parent if isinstance(rows, ChangedRows) else Parent(0, "")
+    file.write(bytes(rows_at(parent.path)))
     count, removed = _write_changes(file, rows, kind, checksum)
     file.flush()
-    parent = rows.parent if isinstance(rows, ChangedRows) else Parent(0, "")
     # As a row of its own would be read.
     [of_absent] = decode_rows(*encode_rows(np.full((1, rows.dim), absent, np.float32), kind))
     try:

@@ -14,12 +14,16 @@ from hypothesis import strategies as st
 
 tf = pytest.importorskip("tensorflow")
 
+from afo.embedding.merged_rows import MergedRows  # noqa: E402
 from afo.embedding.saved_tables import Rows  # noqa: E402
+from afo.errors import DataError  # noqa: E402
 from afo.job import ROW_TYPES, RowType  # noqa: E402
 from afo.ops.library import load  # noqa: E402
 from afo.trainable.served.frozen_table import FrozenTable  # noqa: E402
 from afo.trainable.served.native_table import NativeTable  # noqa: E402
-from afo.trainable.served.rows_file import write_rows  # noqa: E402
+from afo.trainable.served.rows_file import ChangedRows, Parent, write_rows  # noqa: E402
+from afo.trainable.served.rows_header import MOST_HEADER_BYTES, check_table, read_header, rows_at  # noqa: E402
+from padded_table import padded  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -40,6 +44,17 @@ def some(count: int, dim: int, seed: int = 0) -> Rows:
 def write_file(path: Path, rows: Rows, absent: float, kept: RowType, *, has_index: bool = True) -> None:
     with path.open("wb") as file:
         write_rows(file, rows, absent, kept, has_index=has_index)
+
+
+def write_changes(path: Path, rows: Rows, removed: list[int], parent: Parent, kept: RowType = "float32") -> None:
+    merged = MergedRows(rows.dim, path.parent)
+    records = np.zeros(len(rows.keys) + len(removed), merged.record)
+    records["key"] = np.concatenate([rows.keys, np.array(removed, np.int64)])
+    records["order"] = np.repeat([1, 0], [len(rows.keys), len(removed)])
+    records["weights"][: len(rows.keys)] = rows.weights
+    merged.add_run([np.sort(records, order="key")])
+    with path.open("wb") as file:
+        write_rows(file, ChangedRows(merged, parent), 0.0, kept)
 
 
 def write_without_blocks(path: Path, rows: Rows, absent: float) -> None:
@@ -160,8 +175,7 @@ def test_a_file_that_is_cut_off_or_changed_is_refused_and_what_was_there_stays(
     ops.afo_load_served_table(handle, str(whole), in_file=in_file)
     before = ops.afo_lookup_served(handle, rows.keys, dim=6).numpy()
     content = whole.read_bytes()
-    # The unit tests of the engine change each byte of such a file; most of them are zeros.
-    for damaged in cut_or_changed(content, range(0, len(content), 37 if has_blocks else 1)):
+    for damaged in cut_or_changed(content, range(len(content))):
         broken.write_bytes(damaged)
         with pytest.raises(tf.errors.DataLossError, match="broken is no table of a served model: it"):
             ops.afo_load_served_table(handle, str(broken), in_file=in_file)
@@ -178,6 +192,61 @@ def test_files_of_earlier_exports_answer_as_new_ones_do(ops: Any, tmp_path: Path
         np.testing.assert_array_equal(ops.afo_lookup_served(handle, rows.keys, dim=3), rows.weights)
         np.testing.assert_array_equal(ops.afo_lookup_served(handle, rows.keys[:1] - 1, dim=3), [[0.5] * 3])
     assert mapped_bytes(tmp_path / "old") == 0
+
+
+@pytest.mark.parametrize(
+    ("dim", "kept", "most"), [(16, "float32", 1.05), (8, "float32", 1.09), (16, "bfloat16", 1.09), (16, "int8", 1.12)]
+)
+def test_the_changes_of_a_thousand_rows_take_little_more_than_the_rows(
+    ops: Any, tmp_path: Path, dim: int, kept: RowType, most: float
+) -> None:
+    rows = some(1000, dim)
+    write_changes(tmp_path / "changes", rows, [], Parent(1, "../../1764403200/assets/table-0.rows"), kept)
+    of_rows = 8 + (4 if kept == "int8" else 0) + dim * {"float32": 4, "bfloat16": 2, "int8": 1}[kept]
+    assert (tmp_path / "changes").stat().st_size <= most * of_rows * len(rows.keys)
+
+
+@pytest.mark.parametrize(("of_parent", "of_changes"), [("padded", "today"), ("padded", "padded"), ("today", "padded")])
+def test_changes_of_either_form_stand_on_tables_of_either(
+    ops: Any, tmp_path: Path, of_parent: str, of_changes: str
+) -> None:
+    def write_padded(path: Path, form: str) -> int:
+        if form == "padded":
+            path.write_bytes(padded(path.read_bytes()))
+        check_table(str(path), path.stat().st_size)
+        with path.open("rb") as file:
+            return read_header(file.read(MOST_HEADER_BYTES), str(path)).id
+
+    whole, changes = tmp_path / "whole.rows", tmp_path / "changes.rows"
+    write_file(whole, Rows(np.array([-4, 1, 2, 3, 9]), np.full((5, 2), 1.0, np.float32)), 0.5, "float32")
+    parent = Parent(write_padded(whole, of_parent), "whole.rows")
+    write_changes(changes, Rows(np.array([2, 7]), np.full((2, 2), 2.0, np.float32)), [-4, 3], parent)
+    write_padded(changes, of_changes)
+    handle = ops.afo_served_table(shared_name=f"test/forms/{of_parent}/{of_changes}")
+    for stays_mapped in (False, True):
+        ops.afo_load_served_table(handle, str(changes), stays_mapped=stays_mapped)
+        found = ops.afo_lookup_served(handle, [1, 2, 3, 7, 9, -4, 5], dim=2).numpy()
+        np.testing.assert_array_equal(found[:, 0], [1.0, 2.0, 0.0, 2.0, 1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_who_writes_changes_refuses_what_servers_refuse(ops: Any, tmp_path: Path, is_padded: bool) -> None:
+    path = tmp_path / "table.rows"
+    write_changes(path, some(4, 2), [1, 2], Parent(5, "../before/table.rows"))
+    content = padded(path.read_bytes()) if is_padded else path.read_bytes()
+    # Of a padded file most are zeros.
+    for damaged in cut_or_changed(content, range(0, len(content), 37 if is_padded else 1)):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"table.rows is (damaged|no table whose changes can be written)"):
+            check_table(str(path), len(damaged))
+    path.write_bytes(content)
+    check_table(str(path), len(content))
+
+
+@given(first=st.binary(max_size=200), magic=st.sampled_from([b"AFOROWS3", b"AFOROWS2", b""]))
+def test_any_bytes_are_a_header_or_refused(first: bytes, magic: bytes) -> None:
+    with pytest.raises(DataError):
+        read_header(magic + first, "table")
 
 
 @pytest.fixture(scope="module")
@@ -213,11 +282,11 @@ def test_a_damaged_place_of_a_large_table_is_an_error_of_what_needs_it(
     path = tmp_path / "large"
     write_file(path, large, 0.5, "float32")
     with path.open("r+b") as file:
-        file.seek(4096 * 1001 + 5)
+        file.seek(4096 * 1001 + 50)
         file.write(b"damaged!")
     handle = ops.afo_served_table(shared_name=f"test/damaged/{stays_mapped}")
     ops.afo_load_served_table(handle, str(path), stays_mapped=stays_mapped)
-    row = 4096 * 1000 // 72
+    row = (4096 * 1001 - rows_at("")) // 72
     for _ in range(20):  # before and after all of it was read
         with pytest.raises(tf.errors.DataLossError, match=r"large: it is damaged in bytes 4100096 to 4104191"):
             ops.afo_lookup_served(handle, large.keys[row : row + 50], dim=16)
@@ -242,11 +311,11 @@ def test_a_saved_model_loads_its_tables_as_it_was_saved(tmp_path: Path, stays_ma
 def test_rows_that_change_on_their_way_become_no_table(ops: Any, tmp_path: Path) -> None:
     path, rows = tmp_path / "rows", some(10, 2)
     write_file(path, rows, 0.0, "float32")
-    content = path.read_bytes()[:4096]
+    content = path.read_bytes()[: rows_at("")]
     seal, whole = {"type": 0, "dim": 2}, tf.constant(0, tf.uint64)
     with pytest.raises(tf.errors.DataLossError, match="its rows are not those that were written"):
         ops.afo_seal_served_table(str(path), 10, 0.0, 1, 0, whole, "", **seal)
-    assert path.read_bytes()[:4096] == content
+    assert path.read_bytes()[: rows_at("")] == content
     assert int(ops.afo_seal_served_table(f"{tmp_path}/none", 10, 0.0, 1, 0, whole, "", **seal)) == 2  # ENOENT
     with pytest.raises(tf.errors.InvalidArgumentError, match="no table can be written: it has rows of an unknown type"):
         ops.afo_seal_served_table(str(path), 10, 0.0, 1, 0, whole, "", type=7, dim=2)

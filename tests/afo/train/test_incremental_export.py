@@ -9,6 +9,7 @@ import pytest
 
 from afo.errors import AlreadyExists, SpecError, Unsupported
 from afo.serving import Processor
+from afo.trainable.served.rows_header import MOST_HEADER_BYTES, read_header
 from incremental_versions import ExportedVersions
 from processor_build import require_processor
 from trained_model import KEYS
@@ -79,7 +80,7 @@ def test_no_version_stands_on_one_that_cannot_be_loaded(trained: ExportedVersion
     damaged = trained.write(trained.chain.save({1: 3.0}))
     table = Path(damaged.url, "assets", "table-1.rows")
     content = bytearray(table.read_bytes())
-    content[4100] ^= 1  # of a row
+    content[read_header(bytes(content[:MOST_HEADER_BYTES]), "").rows_at] ^= 1
     table.write_bytes(content)
     manifest = trained.chain.save({1: 5.0})
     after = trained.write(manifest)
