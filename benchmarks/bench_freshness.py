@@ -47,8 +47,8 @@ EVERY_S = sized(5, 1)
 VERSIONS = sized(30, 3)
 #: The whole one, and what was written while the server loaded it.
 FIRST = 2
-#: A row's key and weights, and what the index takes of it.
-ROW_BYTES, INDEX_BYTES = 8 + 4 * DIM, 6.7
+#: A row's key and weights, and what the index of some 10,000 takes of it.
+ROW_BYTES, INDEX_BYTES = 8 + 4 * DIM, 3.5
 TABLE_ROWS = sized(1_000_000, 20_000)
 BAR_S, PAUSE_S = 10.0, 0.01
 _PIECE = 50_000

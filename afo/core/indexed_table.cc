@@ -30,7 +30,14 @@ constexpr const std::uint8_t* kRemoved = &kRemovedByte;
 class IndexedTable::View {
  public:
   View(const IndexedTable& table, const std::uint8_t* data)
-      : table_(table), data_(data), lines_(reinterpret_cast<const PackedLine*>(data + table.lines_at_)) {}
+      : table_(table),
+        shape_(table.shape_),
+        count_(table.layout_.header.count),
+        numbers_(count_ + table.layout_.removed),
+        stride_(table.stride_),
+        data_(data),
+        rows_(data + table.rows_at_),
+        lines_(reinterpret_cast<const PackedLine*>(data + table.lines_at_)) {}
 
   const PackedLine* unchecked(std::uint32_t at) const { return lines_ + at; }
   template <bool kWhole>
@@ -41,20 +48,19 @@ class IndexedTable::View {
   // The row of this number if it is the key's, kRemoved if it is a removed key's; else nullptr.
   template <bool kWhole>
   const std::uint8_t* entry(std::uint32_t number, std::int64_t key) {
-    const std::uint64_t rows = table_.layout_.header.count;
-    if (number >= rows + table_.layout_.removed) return nullptr;
-    const bool is_row = number < rows;
-    const std::size_t size = is_row ? table_.stride_ : sizeof(key);
-    const std::size_t behind = is_row ? number * size : rows * table_.stride_ + (number - rows) * size;
-    const std::size_t at = table_.rows_at_ + behind;
-    if (!kWhole && !Check(at, size)) return nullptr;
-    if (std::memcmp(data_ + at, &key, sizeof(key)) != 0) return nullptr;
-    return is_row ? data_ + at : kRemoved;
+    if (number >= numbers_) return nullptr;
+    const bool is_row = number < count_;
+    const std::size_t size = is_row ? stride_ : sizeof(key);
+    const std::uint8_t* at = rows_ + (is_row ? number * size : count_ * stride_ + (number - count_) * size);
+    if (!kWhole && !Check(static_cast<std::size_t>(at - data_), size)) return nullptr;
+    if (std::memcmp(at, &key, sizeof(key)) != 0) return nullptr;
+    return is_row ? at : kRemoved;
   }
   // The same, not checked and to be fetched alone.
   const std::uint8_t* guess(std::uint32_t number) const {
-    return number < table_.layout_.header.count ? data_ + table_.rows_at_ + number * table_.stride_ : nullptr;
+    return number < count_ ? rows_ + number * stride_ : nullptr;
   }
+  const PackedShape& shape() const { return shape_; }
   // The first damaged block, or kNoBlock.
   std::size_t damaged() const { return damaged_; }
 
@@ -70,7 +76,11 @@ class IndexedTable::View {
   }
 
   const IndexedTable& table_;
-  const std::uint8_t* data_;
+  // Of the table: copies, which what is written meanwhile cannot change for all that the compiler knows.
+  const PackedShape shape_;
+  const std::uint64_t count_, numbers_;
+  const std::size_t stride_;
+  const std::uint8_t *data_, *rows_;
   const PackedLine* lines_;
   std::size_t damaged_ = kNoBlock;
 };
@@ -207,15 +217,15 @@ std::string IndexedTable::FindIn(const std::uint8_t* data, std::int64_t count, c
     }
     for (std::int64_t i = 0; i < batch; ++i) {
       const PackedLine& home = view.line<kWhole>(HomeOf(hashes[i], lines));
-      const unsigned found = shape_.Matches(home, TagOf(hashes[i]));
-      const std::uint8_t* row = found == 0 ? nullptr : view.guess(shape_.row(home, __builtin_ctz(found)));
+      const unsigned found = view.shape().Matches(home, TagOf(hashes[i]));
+      const std::uint8_t* row = found == 0 ? nullptr : view.guess(view.shape().row(home, __builtin_ctz(found)));
       if (row != nullptr) FetchRow(row, stride_);
     }
     for (std::int64_t i = 0; i < batch; ++i) {
       const std::int64_t key = key_of(first + i);
       const std::uint8_t* row = nullptr;
       FindRow(
-          shape_, hashes[i], lines, [&](std::uint32_t at) -> const PackedLine& { return view.line<kWhole>(at); },
+          view.shape(), hashes[i], lines, [&](std::uint32_t at) -> const PackedLine& { return view.line<kWhole>(at); },
           [&](std::uint32_t number) {
             row = view.entry<kWhole>(number, key);
             return row != nullptr;

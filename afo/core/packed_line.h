@@ -32,14 +32,15 @@ class PackedShape {
   explicit PackedShape(int bits)
       : bits_(bits),
         places_((kLineBits - kTagBits) / (kTagBits + bits)),
+        first_end_(kLineBits - bits * (places_ - 1)),
         of_places_(static_cast<unsigned>((std::uint64_t{1} << places_) - 1)),
         of_number_((std::uint64_t{1} << bits) - 1) {}
 
   int places() const { return places_; }
 
-  // Lines that `keys` keys take. The more places, the fuller they may be: one in six is passed by a key in each shape.
+  // Lines that `keys` keys take. The more places, the fuller they are: of any shape keys go past a fifth at most.
   std::size_t LinesFor(std::uint64_t keys) const {
-    return static_cast<std::size_t>(keys * 11 / static_cast<std::uint64_t>(10 * places_ - 15) + 1);
+    return static_cast<std::size_t>(keys * 11 / static_cast<std::uint64_t>(10 * places_ - 20) + 1);
   }
 
   // A bit for each place that has this tag.
@@ -52,10 +53,10 @@ class PackedShape {
   }
 
   std::uint32_t row(const PackedLine& line, int place) const {
-    const int begin = kLineBits - bits_ * (places_ - place), byte = ByteOf(begin);
+    const Word at = WordOf(place);
     std::uint64_t word;
-    std::memcpy(&word, line.bytes + byte, sizeof(word));
-    return static_cast<std::uint32_t>(word >> (begin - 8 * byte) & of_number_);
+    std::memcpy(&word, line.bytes + at.byte, sizeof(word));
+    return static_cast<std::uint32_t>(word >> at.shift & of_number_);
   }
 
   bool is_passed(const PackedLine& line) const { return line.bytes[places_] != 0; }
@@ -64,11 +65,11 @@ class PackedShape {
   // Precondition: the place is free, and `row` has no more bits than this shape gives it.
   void Put(PackedLine* line, int place, std::uint8_t tag, std::uint32_t row) const {
     line->bytes[place] = tag;
-    const int begin = kLineBits - bits_ * (places_ - place), byte = ByteOf(begin);
+    const Word at = WordOf(place);
     std::uint64_t word;
-    std::memcpy(&word, line->bytes + byte, sizeof(word));
-    word |= std::uint64_t{row} << (begin - 8 * byte);
-    std::memcpy(line->bytes + byte, &word, sizeof(word));
+    std::memcpy(&word, line->bytes + at.byte, sizeof(word));
+    word |= std::uint64_t{row} << at.shift;
+    std::memcpy(line->bytes + at.byte, &word, sizeof(word));
   }
 
  private:
@@ -76,11 +77,20 @@ class PackedShape {
   // 31 places: their tags are compared by two loads of 16 bytes.
   static constexpr int kLeastBits = 8;
 
-  // Where to load 8 bytes of the line that have the number whose first bit is `begin`.
-  static int ByteOf(int begin) { return std::min(begin / 8, static_cast<int>(sizeof(PackedLine) - sizeof(std::uint64_t))); }
+  // 8 bytes of the line that end with the last byte of a number, and where in them it begins.
+  struct Word {
+    unsigned byte, shift;
+  };
+  Word WordOf(int place) const {
+    const auto end = static_cast<unsigned>(first_end_ + bits_ * place);
+    const unsigned byte = (end + 7) / 8 - sizeof(std::uint64_t);
+    return {.byte = byte, .shift = end - static_cast<unsigned>(bits_) - 8 * byte};
+  }
 
   int bits_;
   int places_;
+  // The bit behind the first number.
+  int first_end_;
   unsigned of_places_;
   std::uint64_t of_number_;
 };
