@@ -194,6 +194,30 @@ func TestAServerStartsServesAndEnds(t *testing.T) {
 	}
 }
 
+func TestEachAddressTakesSoManyConnectionsAndNoMore(t *testing.T) {
+	s := begin(t, func(settings map[string]any) { settings["limits"] = map[string]any{"connections": 2} })
+	address, url := s.says(grpcLine), "http://"+s.says(restLine)
+	read := func() error {
+		opened, err := net.Dial("tcp", address)
+		s.must(err)
+		t.Cleanup(func() { _ = opened.Close() })
+		_, err = opened.Read(make([]byte, 1)) // the server's settings of HTTP/2
+		return err
+	}
+	s.must(errors.Join(read(), read()))
+	if read() == nil {
+		t.Error("a third connection is served")
+	}
+	code, body := s.got(url + "/metrics")
+	for _, line := range []string{
+		`afo_serving_connections{api="grpc"} 2`, `afo_serving_connections_refused_total{api="grpc"} 1`, `afo_serving_connections{api="rest"} 1`,
+	} {
+		if code != 200 || !strings.Contains(body, line) {
+			t.Error(line, code, body)
+		}
+	}
+}
+
 func TestARequestUnderWayIsAnsweredBeforeTheEnd(t *testing.T) {
 	s, answered := busy(t, 3600)
 	s.must(s.process.Process.Signal(syscall.SIGTERM))

@@ -14,6 +14,7 @@ import (
 
 	"afo/model_server/internal/concurrency"
 	"afo/model_server/internal/config"
+	"afo/model_server/internal/connections"
 	"afo/model_server/internal/control"
 	"afo/model_server/internal/grpcapi"
 	"afo/model_server/internal/metrics"
@@ -60,10 +61,10 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	if err != nil {
 		return nil, err
 	}
-	if s.grpcListen, err = listen("grpc", settings.GRPC); err != nil {
+	if s.grpcListen, err = s.listen("grpc", settings.GRPC, settings.Limits, counted); err != nil {
 		return nil, err
 	}
-	if s.httpListen, err = listen("rest", settings.REST); err != nil {
+	if s.httpListen, err = s.listen("rest", settings.REST, settings.Limits, counted); err != nil {
 		return nil, err
 	}
 	s.grpc = grpcapi.NewServer(grpcapi.Options{
@@ -131,8 +132,8 @@ func loader(library *processor.Library) models.Loader {
 	}
 }
 
-// listen is nil where there is no address.
-func listen(key string, at config.Listener) (net.Listener, error) {
+// listen is nil where there is no address. The key is that of the address, and the API in metrics.
+func (s *server) listen(key string, at config.Listener, limits config.Limits, counted *metrics.Metrics) (net.Listener, error) {
 	if at.Address == "" {
 		return nil, nil
 	}
@@ -140,7 +141,9 @@ func listen(key string, at config.Listener) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s.address is %s, where nothing can listen: %w", key, at.Address, err)
 	}
-	return listener, nil
+	bounded := connections.Bound(listener, limits.Connections, s.log)
+	counted.Connections(key, bounded.Open, bounded.Refused)
+	return bounded, nil
 }
 
 // start answers, and loads models, in the background. What comes out of the channel ends the server.

@@ -20,6 +20,7 @@ _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]*):(\d{1,5})")
 #: Of protobuf, whose messages have sizes of 32 bits.
 _MOST_MIB = 2047
 _MOST_REQUESTS = 65536
+_MOST_CONNECTIONS = 1 << 20
 Threads = Annotated[int, Meta(ge=0, le=1024)]
 Version = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
@@ -120,6 +121,9 @@ class Limits(Section, frozen=True):
         Meta(ge=0, le=_MOST_REQUESTS, description="Of one model, that wait; more are refused. 0: four times as many."),
     ] = 0
     request_timeout: Annotated[Duration, Meta(description="Of a request, waiting included.")] = Duration(10)
+    connections: Annotated[
+        int, Meta(ge=1, le=_MOST_CONNECTIONS, description="Open at one address; further ones are closed at once.")
+    ] = 1000
 
     def __post_init__(self) -> None:
         if self.request_size > _MOST_MIB:

@@ -14,6 +14,7 @@ const (
 	// The processor counts bytes and protobuf its lengths in 31 bits.
 	mostRequestBytes = math.MaxInt32
 	mostAtOnce       = 1 << 16
+	mostConnections  = 1 << 20
 	mostThreads      = 4096
 	mostSessions     = 64
 	mostSeconds      = 86400
@@ -123,7 +124,8 @@ func (l Limits) check() error {
 		checkInt("limits.request_size", l.RequestBytes, 1, mostRequestBytes),
 		checkInt("limits.concurrent_requests", l.ConcurrentRequests, 0, mostAtOnce),
 		checkInt("limits.queued_requests", l.QueuedRequests, 0, 4*mostAtOnce),
-		checkSeconds("limits.request_timeout", l.RequestSeconds, 0.001))
+		checkSeconds("limits.request_timeout", l.RequestSeconds, 0.001),
+		checkInt("limits.connections", l.Connections, 1, mostConnections))
 }
 
 func (c *Config) checkTimes() error {

@@ -81,6 +81,8 @@ type Limits struct {
 	ConcurrentRequests int     `json:"concurrent_requests"`
 	QueuedRequests     int     `json:"queued_requests"`
 	RequestSeconds     float64 `json:"request_timeout"`
+	// Connections are of one address; more are refused.
+	Connections int `json:"connections"`
 }
 
 // Kerberos is who reads HDFS; without it, whoever the tickets of kinit are of.
@@ -128,7 +130,7 @@ func Parse(text []byte) (*Config, error) {
 	config := &Config{
 		Name:         "default",
 		Processor:    Processor{EnableInlineExecute: true, SessionNum: 1},
-		Limits:       Limits{RequestBytes: 16 << 20, RequestSeconds: 10},
+		Limits:       Limits{RequestBytes: 16 << 20, RequestSeconds: 10, Connections: 1000},
 		PollSeconds:  1,
 		DrainSeconds: 30,
 	}

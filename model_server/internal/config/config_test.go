@@ -36,13 +36,13 @@ func TestEverythingCanBeSet(t *testing.T) {
 	  "inter_op_parallelism_threads": 2, "enable_inline_execute": false,
 	  "session_num": 2, "select_session_policy": "MOD", "cpusets": "0;1"},
 	 "grpc": {"address": "127.0.0.1:8500"}, "rest": {"address": "[::1]:8501"},
-	 "limits": {"request_size": 1024, "concurrent_requests": 3, "queued_requests": 5, "request_timeout": 0.5},
+	 "limits": {"request_size": 1024, "concurrent_requests": 3, "queued_requests": 5, "request_timeout": 0.5, "connections": 7},
 	 "file_system_poll_wait": 0.25, "shutdown_delay": 0.5, "drain_timeout": 0,
 	 "tls": {"certificate": "c", "key": "k", "client_ca": "a"}, "tokens_file": "t", "access_log": "-"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Processor.EnableInlineExecute || config.Processor.SessionNum != 2 || config.Processor.CPUSets != "0;1" || config.Limits.QueuedRequests != 5 || config.Poll() != 250*time.Millisecond ||
+	if config.Processor.EnableInlineExecute || config.Processor.SessionNum != 2 || config.Processor.CPUSets != "0;1" || config.Limits.QueuedRequests != 5 || config.Limits.Connections != 7 || config.Poll() != 250*time.Millisecond ||
 		config.Delay() != 500*time.Millisecond {
 		t.Errorf("%+v", config)
 	}

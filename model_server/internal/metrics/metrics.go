@@ -209,6 +209,19 @@ func (m *Metrics) Concurrency(use func() map[string]concurrency.Use) {
 	})
 }
 
+// Connections tells of the address of an API how many connections are open, and how many were refused, which never falls.
+func (m *Metrics) Connections(api string, open, refused func() int64) {
+	labels := prometheus.Labels{"api": api}
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: name("connections"), ConstLabels: labels, Help: "Connections of clients that are open.",
+		}, func() float64 { return float64(open()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: name("connections_refused_total"), ConstLabels: labels,
+			Help: "Connections that were closed at once, as limits.connections were open.",
+		}, func() float64 { return float64(refused()) }))
+}
+
 // usage is collected when it is asked for.
 type usage struct {
 	use            func() map[string]concurrency.Use

@@ -116,6 +116,15 @@ func TestLinesThatTheAccessLogLostAreCounted(t *testing.T) {
 	has(t, m, true, `afo_serving_access_log_lines_lost_total{reason="failed"} 5`)
 }
 
+func TestConnectionsAreCounted(t *testing.T) {
+	m := New(nil)
+	m.Connections("grpc", func() int64 { return 3 }, func() int64 { return 5 })
+	m.Connections("rest", func() int64 { return 0 }, func() int64 { return 0 })
+	has(t, m, true, `afo_serving_connections{api="grpc"} 3`)
+	has(t, m, true, `afo_serving_connections_refused_total{api="grpc"} 5`)
+	has(t, m, true, `afo_serving_connections{api="rest"} 0`)
+}
+
 func TestRolloutsAreCounted(t *testing.T) {
 	m := New([]string{"ctr"})
 	index := 0.25

@@ -111,6 +111,7 @@ def test_the_server_gets_the_file_in_seconds_and_bytes(
     ]  # fmt: skip
     assert found["limits"] == {
         "request_size": 2 << 20, "request_timeout": 0.5, "concurrent_requests": 0, "queued_requests": 0,
+        "connections": 1000,
     }  # fmt: skip
     assert (found["shutdown_delay"], found["drain_timeout"], found["access_log"]) == (5.0, 30.0, "-")
     assert found["tls"] == {"certificate": f"{tmp_path}/a.pem", "key": f"{tmp_path}/a.key", "client_ca": ""}

@@ -1,0 +1,72 @@
+// Package connections bounds how many connections the clients of a listener hold open.
+package connections
+
+import (
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// refusalsEvery is how often it is logged that connections are refused: whoever opens them decides how many there are.
+const refusalsEvery = time.Minute
+
+// Bounded is a listener that takes a number of connections at once, and closes each further one. Left unaccepted they would
+// pile up in the kernel, and their clients wait without a word.
+type Bounded struct {
+	net.Listener
+	most          int64
+	log           *slog.Logger
+	open, refused atomic.Int64
+	// complained is when refusals were logged last. Of Accept alone, which one goroutine calls.
+	complained time.Time
+}
+
+// Bound takes most connections of a listener at once.
+func Bound(listener net.Listener, most int, log *slog.Logger) *Bounded {
+	return &Bounded{Listener: listener, most: int64(most), log: log}
+}
+
+// Accept implements net.Listener. One goroutine calls it.
+func (b *Bounded) Accept() (net.Conn, error) {
+	for {
+		taken, err := b.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if b.open.Add(1) <= b.most {
+			return &connection{Conn: taken, left: sync.OnceFunc(func() { b.open.Add(-1) })}, nil
+		}
+		b.open.Add(-1)
+		b.refuse(taken)
+	}
+}
+
+func (b *Bounded) refuse(taken net.Conn) {
+	taken.Close() //nolint:errcheck // nothing was sent
+	refused := b.refused.Add(1)
+	if now := time.Now(); b.complained.IsZero() || now.Sub(b.complained) >= refusalsEvery {
+		b.complained = now
+		b.log.Warn("connections are refused: limits.connections are open", "address", b.Addr().String(),
+			"limit", b.most, "from", taken.RemoteAddr().String(), "refused_so_far", refused)
+	}
+}
+
+// Open is how many connections are open.
+func (b *Bounded) Open() int64 { return b.open.Load() }
+
+// Refused is how many were closed at once. It never falls.
+func (b *Bounded) Refused() int64 { return b.refused.Load() }
+
+// connection counts until it is closed, which may happen more than once.
+type connection struct {
+	net.Conn
+	left func()
+}
+
+// Close implements net.Conn.
+func (c *connection) Close() error {
+	defer c.left()
+	return c.Conn.Close()
+}
