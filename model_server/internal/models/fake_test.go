@@ -100,6 +100,7 @@ func (f *fake) Close() {
 	if f.closed.Swap(true) || f.using.Load() != 0 {
 		f.of.wrong.Store(true)
 	}
+	f.of.closedAt.Store(int64(nice(f.of.t)))
 	f.of.closes.Add(1)
 }
 
@@ -114,6 +115,8 @@ type fakes struct {
 	shared atomic.Int64
 	loads  atomic.Int64
 	closes atomic.Int64
+	// closedAt is the nice value of the thread that closed the last one.
+	closedAt atomic.Int64
 	// wrong: a version was closed twice or while it was used.
 	wrong   atomic.Bool
 	entered chan struct{}

@@ -152,7 +152,7 @@ func (m *model) drain(of *version) {
 	of.release()
 	m.shared.draining.Go(func() {
 		<-of.drained
-		of.model.Close()
+		m.shared.priority.run(of.model.Close)
 		m.log.Info("unloaded a version", "version", of.number, "step", of.Step)
 		if !replaced {
 			m.unloaded(of.number)

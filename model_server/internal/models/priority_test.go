@@ -11,7 +11,7 @@ func nice(t *testing.T) int {
 	t.Helper()
 	raw, err := syscall.Getpriority(syscall.PRIO_PROCESS, syscall.Gettid())
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
 	return 20 - raw
 }
@@ -35,5 +35,17 @@ func TestLoadsComeBehindRequests(t *testing.T) {
 	}
 	if got := nice(t); got != usual {
 		t.Errorf("the caller has nice %d, had %d", got, usual)
+	}
+}
+
+func TestVersionsAreTakenDownBehindRequests(t *testing.T) {
+	f := newFakes(t, latest)
+	f.write(1, "one")
+	f.look()
+	f.write(2, "two")
+	f.look()
+	f.registry.shared.draining.Wait()
+	if f.closes.Load() != 1 || f.closedAt.Load() != niceOfLoads {
+		t.Errorf("%d closed, at nice %d", f.closes.Load(), f.closedAt.Load())
 	}
 }
