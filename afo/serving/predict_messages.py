@@ -17,12 +17,13 @@ _Field = descriptor_pb2.FieldDescriptorProto
 #: DataType of TensorFlow by numpy's name; strings are apart.
 _NUMBERS = {"float32": 1, "int32": 3, "int64": 9, "bool": 10}
 _STRING = 7
-_NAMES = {number: name for name, number in _NUMBERS.items()}
-#: Field of TensorProto that has the values of a type, its number and its own type.
+#: Field of TensorProto that has the values of a type, its number, its own type, and whether it is repeated. On the wire
+#: packed numbers of a fixed size are bytes, as they lie in an array: read as such none of them becomes an object.
 _VALUES = {
-    "float32": ("float_val", 5, _Field.TYPE_FLOAT), "int32": ("int_val", 7, _Field.TYPE_INT32),
-    "int64": ("int64_val", 10, _Field.TYPE_INT64), "bool": ("bool_val", 11, _Field.TYPE_BOOL),
+    "float32": ("float_val", 5, _Field.TYPE_BYTES, False), "int32": ("int_val", 7, _Field.TYPE_INT32, True),
+    "int64": ("int64_val", 10, _Field.TYPE_INT64, True), "bool": ("bool_val", 11, _Field.TYPE_BYTES, False),
 }  # fmt: skip
+_BY_TYPE = {_NUMBERS[name]: (field, repeated, np.dtype(name)) for name, (field, _, _, repeated) in _VALUES.items()}
 
 
 def request_of(inputs: Mapping[str, Any], signature: str = "") -> bytes:
@@ -40,7 +41,7 @@ def request_of(inputs: Mapping[str, Any], signature: str = "") -> bytes:
 
 
 def outputs_of(response: bytes) -> dict[str, np.ndarray[Any, Any]]:
-    """The outputs of a serialized PredictResponse. Raises AfoError if it is none."""
+    """The outputs of a serialized PredictResponse, its values packed. Raises AfoError if it is none."""
     message = _RESPONSE()
     try:
         message.ParseFromString(response)
@@ -50,7 +51,7 @@ def outputs_of(response: bytes) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _fill(tensor: Any, name: str, value: Any) -> None:
-    if isinstance(value, list | tuple) and value and all(isinstance(each, bytes) for each in value):
+    if isinstance(value, list | tuple) and set(map(type, value)) == {bytes}:
         # An array of them would be two copies more.
         tensor.dtype = _STRING
         tensor.string_val.extend(value)
@@ -73,9 +74,12 @@ def _fill(tensor: Any, name: str, value: Any) -> None:
 
 
 def _array(tensor: Any) -> np.ndarray[Any, Any]:
-    shape = [dim.size for dim in tensor.tensor_shape.dim]
-    name = _NAMES[tensor.dtype]
-    return np.array(getattr(tensor, _VALUES[name][0]), name).reshape(shape)
+    field, repeated, dtype = _BY_TYPE[tensor.dtype]
+    values = getattr(tensor, field)
+    # A copy of its own, which may be written.
+    flat = np.array(values, dtype) if repeated else np.frombuffer(bytearray(values), dtype)
+    dims = tensor.tensor_shape.dim
+    return flat if len(dims) == 1 and dims[0].size == flat.size else flat.reshape([dim.size for dim in dims])
 
 
 def _field(name: str, number: int, kind: Any, *, repeated: bool = False, of: str = "") -> Any:
@@ -113,7 +117,7 @@ def _messages() -> Sequence[Any]:
             _field("tensor_shape", 2, _Field.TYPE_MESSAGE, of="TensorShapeProto"),
             _field("tensor_content", 4, _Field.TYPE_BYTES),
             _field("string_val", 8, _Field.TYPE_BYTES, repeated=True),
-            *(_field(name, number, kind, repeated=True) for name, number, kind in _VALUES.values()),
+            *(_field(name, number, kind, repeated=repeated) for name, number, kind, repeated in _VALUES.values()),
         ],
     }
     spec = _field("model_spec", 1, _Field.TYPE_MESSAGE, of="ModelSpec")
