@@ -1,5 +1,6 @@
 #include "afo/core/example.h"
 
+#include <algorithm>
 #include <cassert>
 #include <optional>
 #include <utility>
@@ -12,6 +13,8 @@ namespace {
 constexpr const char* kNoExample = "is no tf.Example: its bytes are damaged or of another message";
 // Names that a decoder remembers: records with a name of their own each would fill the memory.
 constexpr std::size_t kMostKnown = 1 << 16;
+// Memory of one beside its bytes: its places in both containers.
+constexpr std::size_t kAroundAName = sizeof(KnownFeature) + 80;
 
 const char* NameOf(ListKind kind) {
   return kind == ListKind::kBytes ? "bytes" : kind == ListKind::kFloat ? "float" : "int64";
@@ -29,8 +32,14 @@ int ExampleColumns::Find(std::string_view name) const {
 }
 
 ExampleDecoder::ExampleDecoder(const ExampleColumns& columns, const std::vector<void*>& outputs)
-    : columns_(columns), outputs_(outputs), seen_(columns.all().size(), -1) {
+    : columns_(columns), outputs_(&outputs), seen_(columns.all().size(), -1) {
   assert(outputs.size() == columns.all().size());
+}
+
+void ExampleDecoder::Restart(const std::vector<void*>& outputs) {
+  assert(outputs.size() == columns_.all().size());
+  outputs_ = &outputs;
+  std::fill(seen_.begin(), seen_.end(), -1);
 }
 
 std::string ExampleDecoder::Decode(std::string_view record, std::int64_t row) {
@@ -168,7 +177,7 @@ bool ExampleDecoder::DecodeList(int column, std::string_view list) {
 
 ListPlace ExampleDecoder::PlaceOf(int column) const {
   const ExampleColumn& to = columns_.all()[column];
-  return {to.kind, outputs_[column], row_, to.width};
+  return {to.kind, (*outputs_)[column], row_, to.width};
 }
 
 int ExampleDecoder::ColumnOf(std::string_view name) {
@@ -182,6 +191,7 @@ int ExampleDecoder::ColumnOf(std::string_view name) {
   if (known_.size() < kMostKnown) {
     const auto added = place_.emplace(name, known_.size()).first;
     known_.emplace_back(added->first, column);
+    known_bytes_ += kAroundAName + name.size();
     expected_ = known_.size();
   }
   return column;

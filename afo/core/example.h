@@ -56,6 +56,13 @@ class ExampleDecoder {
   // `outputs`: where each column lies, one a column. Both must outlive the decoder.
   ExampleDecoder(const ExampleColumns& columns, const std::vector<void*>& outputs);
 
+  // Goes on in other outputs, rows from 0 again, with what it knows of the records' form.
+  void Restart(const std::vector<void*>& outputs);
+
+  // About how much memory the names take that it remembers. It grows with the names that records have, which strangers
+  // may choose.
+  std::size_t known_bytes() const { return known_bytes_; }
+
   // Writes row `row` of all columns; strings point into `record`. Returns what is wrong with the record, '' if nothing
   // is; its row may hold anything then. Rows must ascend.
   std::string Decode(std::string_view record, std::int64_t row);
@@ -76,9 +83,10 @@ class ExampleDecoder {
   bool Refuse(int column, const std::string& words);
 
   const ExampleColumns& columns_;
-  const std::vector<void*>& outputs_;
+  const std::vector<void*>* outputs_;
   std::vector<KnownFeature> known_;                     // in the order in which they were first seen
   std::unordered_map<std::string, std::size_t> place_;  // of a name in `known_`, which refers to it
+  std::size_t known_bytes_ = 0;
   std::size_t expected_ = 0;                            // the place that is likely to come next
   std::vector<std::int64_t> seen_;                      // the last row that had the column, -1: none
   std::size_t found_ = 0;                               // columns that this row has

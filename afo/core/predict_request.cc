@@ -232,6 +232,9 @@ std::string ReadTensor(std::string_view bytes, std::int64_t* left, RequestTensor
     tensor->numbers = *fields.content;
     return "";
   }
+  // A string takes two bytes at least, so that what is reserved is no more than there are bytes for.
+  if (tensor->type == TensorType::kString)
+    tensor->strings.reserve(std::min(static_cast<std::size_t>(*elements), bytes.size() / 2));
   if (std::string wrong = ReadValues(bytes, tensor); !wrong.empty()) return wrong;
   const std::size_t values =
       tensor->type == TensorType::kString ? tensor->strings.size() : tensor->decoded.size() / SizeOf(tensor->type);

@@ -59,6 +59,7 @@ def logits(layout: Layout, embeddings: Any, wide: Any, dense: Any, vector: Any, 
 def log_odds(layout: Layout, embeddings: Any, linear: Any, dense: Any, vector: Any) -> Any:
     """Log odds [B]: as `logits`, of what `pool_embeddings` [B, features * dim] and `linear_sum` [B] gave."""
     weights = unpack_weights(layout, vector)
+    # As large as what is added: TensorFlow orders sums by their shapes, and each order rounds in its own way.
     total = weights["bias"] + tf.zeros([tf.shape(dense)[0]])
     if linear is not None:
         total += linear
@@ -103,7 +104,9 @@ def pool_embeddings(layout: Layout, embeddings: Any, shares: Any) -> Any:
     if layout.has_lists:
         embeddings *= shares[:, :, tf.newaxis]
     if layout.ids_per_sample == len(layout.sparse):
-        return tf.reshape(embeddings, [tf.shape(embeddings)[0], len(layout.sparse) * layout.dim])
+        width = len(layout.sparse) * layout.dim
+        # A shape that is known beforehand saves a request the operations that find it.
+        return tf.reshape(embeddings, [-1 if width else tf.shape(embeddings)[0], width])
     parts = tf.split(embeddings, [column.values for column in layout.sparse], axis=1)
     by_feature = [
         tf.reduce_sum(part, axis=1) if column.pooling else tf.reduce_mean(part, axis=1)
@@ -145,4 +148,4 @@ def _layers(layout: Layout, hidden: Any, weights: dict[str, Any], first: int) ->
     computed = {name: tf.cast(weight, layout.precision) for name, weight in weights.items()}
     for number in range(first, len(layout.hidden_units)):
         hidden = tf.nn.relu(tf.matmul(hidden, computed[f"layer{number}/kernel"]) + computed[f"layer{number}/bias"])
-    return tf.cast(tf.matmul(hidden, computed["output/kernel"])[:, 0], tf.float32)
+    return tf.cast(tf.squeeze(tf.matmul(hidden, computed["output/kernel"]), axis=1), tf.float32)

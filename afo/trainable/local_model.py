@@ -65,12 +65,12 @@ class LocalWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is untyped
     def _look_up_crosses(self, columns: Columns, features: dict[str, Any]) -> Any:
         assert self.wide is not None  # else the layout has no crosses
         shifts = tf.constant(columns.part.cross_shifts, tf.int64)
-        return self.wide.lookup(columns.encoder.crosses(features) + shifts)[:, :, 0]
+        return _scalars(self.wide.lookup(columns.encoder.crosses(features) + shifts))
 
     def _rows(self, encoded: Encoded, ids: Any, crosses: Any) -> Rows:
         linear = None
         if self.wide is not None:
-            linear = self.wide.lookup(tf.concat([ids, crosses], axis=1))[:, :, 0]
+            linear = _scalars(self.wide.lookup(tf.concat([ids, crosses], axis=1)))
         embeddings = None if self.deep is None else self.deep.lookup(ids)
         return Rows(embeddings, linear, encoded.dense, encoded.shares)
 
@@ -124,14 +124,14 @@ class LocalHashedWideDeep(tf.Module):  # type: ignore[misc]  # TensorFlow is unt
     def _look_up_crosses(self, columns: Columns, features: dict[str, Any]) -> Any:
         layout = columns.part.layout
         names = layout.wide_tables[len(layout.sparse) :]
-        return self._rows_of(names, columns.encoder.crosses(features), 0, 1)[:, :, 0]
+        return _scalars(self._rows_of(names, columns.encoder.crosses(features), 0, 1))
 
     def _rows(self, layout: Layout, encoded: EncodedKeys) -> Rows:
         size, embeddings, linear = tf.shape(encoded.dense)[0], None, None
         if layout.has_deep:
             embeddings = self._rows_of(layout.deep_tables, encoded.keys, size, layout.dim)
         if layout.has_wide:
-            linear = self._rows_of(layout.wide_tables, (*encoded.keys, *encoded.crosses), size, 1)[:, :, 0]
+            linear = _scalars(self._rows_of(layout.wide_tables, (*encoded.keys, *encoded.crosses), size, 1))
         return Rows(embeddings, linear, encoded.dense, encoded.shares)
 
     def _rows_of(self, names: tuple[str, ...], keys: tuple[Any, ...], size: Any, dim: int) -> Any:
@@ -152,6 +152,11 @@ def _probabilities(layout: Layout, rows: Rows, vector: Any, statistics: Any) -> 
     dense = wide_deep.standardise(rows.dense, statistics)
     log_odds = wide_deep.logits(layout, rows.embeddings, rows.linear, dense, vector, rows.shares)
     return tf.sigmoid(log_odds)[:, tf.newaxis]
+
+
+def _scalars(rows: Any) -> Any:
+    """Rows of one weight, [B, n, 1] → [B, n]. A slice would copy them."""
+    return tf.squeeze(rows, axis=2)
 
 
 def _variable(value: Any) -> Any:

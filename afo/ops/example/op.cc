@@ -2,8 +2,10 @@
 
 #include "afo/core/example.h"
 
+#include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +66,56 @@ class Strings {
   std::vector<std::vector<std::string_view>> all_;
 };
 
+// The columns of records, and decoders that know in which order these have their features. A graph's fills are the same
+// in each call, so that one form serves them all.
+class Form {
+ public:
+  Form(std::vector<ExampleColumn> columns, std::vector<Tensor> fills, Strings views)
+      : columns_(std::move(columns)), fills_(std::move(fills)), views_(std::move(views)) {}
+
+  const ExampleColumns& columns() const { return columns_; }
+
+  // Whether these are its fills. It holds theirs, so that nothing else lies where they do.
+  bool Has(const OpInputList& fills) const {
+    for (int i = 0; i < fills.size(); ++i) {
+      const Tensor& own = fills_[static_cast<std::size_t>(i)];
+      if (fills[i].data() != own.data() || fills[i].shape() != own.shape()) return false;
+    }
+    return true;
+  }
+
+  // A decoder for the caller alone.
+  std::unique_ptr<ExampleDecoder> Take(const std::vector<void*>& outputs) {
+    std::unique_ptr<ExampleDecoder> taken;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!idle_.empty()) {
+        taken = std::move(idle_.back());
+        idle_.pop_back();
+      }
+    }
+    if (taken == nullptr) return std::make_unique<ExampleDecoder>(columns_, outputs);
+    taken->Restart(outputs);
+    return taken;
+  }
+
+  void GiveBack(std::unique_ptr<ExampleDecoder> taken) {
+    if (taken->known_bytes() > kMostKnownBytes) return;
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(taken));
+  }
+
+ private:
+  // That an idle decoder may remember: of thousands of features, but not of whatever names strangers' records had.
+  static constexpr std::size_t kMostKnownBytes = 1 << 20;
+
+  const ExampleColumns columns_;
+  const std::vector<Tensor> fills_;
+  const Strings views_;  // of fills that are text
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ExampleDecoder>> idle_;
+};
+
 // The first record, by its number, that cannot be decoded.
 class FirstWrong {
  public:
@@ -100,18 +152,18 @@ class ParseExampleOp : public OpKernel {
     const Tensor& records = context->input(0);
     OP_REQUIRES(context, records.dims() == 1, absl::InvalidArgumentError("records are [n]"));
     const int64_t count = records.NumElements();
-    OP_REQUIRES_VALUE(Prepared prepared, context, Prepare(context, count));
-    const std::vector<void*>& outputs = prepared.outputs;
-    const ExampleColumns columns(std::move(prepared.columns));
+    OP_REQUIRES_VALUE(const std::shared_ptr<Form> form, context, FormOf(context));
+    OP_REQUIRES_VALUE(Outputs outputs, context, Allocate(context, form->columns(), count));
     FirstWrong wrong;
     const auto texts = records.flat<tstring>();
     const auto body = [&](int64_t first, int64_t last) {
-      ExampleDecoder decoder(columns, outputs);
+      std::unique_ptr<ExampleDecoder> decoder = form->Take(outputs.places);
       for (int64_t row = first; row < last; ++row) {
-        const std::string words = decoder.Decode(ViewOf(texts(row)), row);
+        const std::string words = decoder->Decode(ViewOf(texts(row)), row);
         if (!words.empty()) return wrong.Note(row, words);
       }
-      Assign(outputs, prepared.tensors, first, last);
+      form->GiveBack(std::move(decoder));
+      Assign(outputs.places, outputs.tensors, first, last);
     };
     const auto threads = context->device()->tensorflow_cpu_worker_threads();
     tensorflow::Shard(threads->num_threads, threads->workers, count,
@@ -121,36 +173,55 @@ class ParseExampleOp : public OpKernel {
 
  private:
   // Where the decoder writes, a column each.
-  struct Prepared {
-    std::vector<ExampleColumn> columns;
-    std::vector<void*> outputs;
+  struct Outputs {
+    std::vector<void*> places;
     std::vector<Tensor*> tensors;
     Strings strings;  // what of these is text
   };
 
-  absl::StatusOr<Prepared> Prepare(OpKernelContext* context, int64_t records) const {
-    Prepared prepared;
+  // That of the last call, if its fills were the same.
+  absl::StatusOr<std::shared_ptr<Form>> FormOf(OpKernelContext* context) {
     OpInputList fills;
-    OpOutputList values;
     TF_RETURN_IF_ERROR(context->input_list("fills", &fills));
-    TF_RETURN_IF_ERROR(context->output_list("values", &values));
-    for (std::size_t i = 0; i < types_.size(); ++i) {
-      const Tensor& fill = fills[i];
-      if (fill.dims() != 1) return absl::InvalidArgumentError("fills are [width]");
-      const bool is_text = types_[i] == tensorflow::DT_STRING;
-      const int64_t width = fill.NumElements();
-      Tensor* out = nullptr;
-      TF_RETURN_IF_ERROR(values.allocate(i, {records, width}, &out));
-      prepared.tensors.push_back(out);
-      prepared.outputs.push_back(is_text ? prepared.strings.Views(records * width) : out->data());
-      prepared.columns.push_back({.name = names_[i],
-                                  .kind = KindOf(types_[i]),
-                                  .width = width,
-                                  .any_length = any_length_[i],
-                                  .required = required_[i],
-                                  .fill = is_text ? prepared.strings.Views(fill) : fill.data()});
+    {
+      const std::lock_guard lock(mutex_);
+      if (form_ != nullptr && form_->Has(fills)) return form_;
     }
-    return prepared;
+    TF_ASSIGN_OR_RETURN(std::shared_ptr<Form> made, MakeForm(fills));
+    const std::lock_guard lock(mutex_);
+    form_ = made;
+    return made;
+  }
+
+  absl::StatusOr<std::shared_ptr<Form>> MakeForm(const OpInputList& fills) const {
+    std::vector<ExampleColumn> columns;
+    std::vector<Tensor> kept;
+    Strings views;
+    for (std::size_t i = 0; i < types_.size(); ++i) {
+      const Tensor& fill = kept.emplace_back(fills[static_cast<int>(i)]);
+      if (fill.dims() != 1) return absl::InvalidArgumentError("fills are [width]");
+      columns.push_back({.name = names_[i],
+                         .kind = KindOf(types_[i]),
+                         .width = fill.NumElements(),
+                         .any_length = any_length_[i],
+                         .required = required_[i],
+                         .fill = types_[i] == tensorflow::DT_STRING ? views.Views(fill) : fill.data()});
+    }
+    return std::make_shared<Form>(std::move(columns), std::move(kept), std::move(views));
+  }
+
+  absl::StatusOr<Outputs> Allocate(OpKernelContext* context, const ExampleColumns& columns, int64_t records) const {
+    Outputs outputs;
+    OpOutputList values;
+    TF_RETURN_IF_ERROR(context->output_list("values", &values));
+    for (const ExampleColumn& column : columns.all()) {
+      Tensor* out = nullptr;
+      TF_RETURN_IF_ERROR(values.allocate(static_cast<int>(outputs.tensors.size()), {records, column.width}, &out));
+      outputs.tensors.push_back(out);
+      const bool is_text = column.kind == ListKind::kBytes;
+      outputs.places.push_back(is_text ? outputs.strings.Views(records * column.width) : out->data());
+    }
+    return outputs;
   }
 
   // Strings of these rows, while their records are in the cache.
@@ -175,6 +246,8 @@ class ParseExampleOp : public OpKernel {
   std::vector<std::string> names_;
   std::vector<bool> any_length_;
   std::vector<bool> required_;
+  std::mutex mutex_;
+  std::shared_ptr<Form> form_;
 };
 
 REGISTER_KERNEL_BUILDER(Name("AfoParseExample").Device(tensorflow::DEVICE_CPU), ParseExampleOp);

@@ -15,6 +15,7 @@ from afo.data.schema import Schema  # noqa: E402
 from afo.job import Data, NegativeSampling  # noqa: E402
 from afo.models import hashing  # noqa: E402
 from afo.models.parser import RecordParser  # noqa: E402
+from afo.ops import library  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -39,6 +40,24 @@ def test_an_absent_feature_takes_its_default() -> None:
     assert parsed.features["price"].numpy().tolist() == [[2.5], [0.0]]
     assert parsed.labels.numpy().tolist() == [[1.0], [0.0]]
     assert parsed.weight.numpy().tolist() == [1.0, 1.0]
+
+
+def test_one_operation_follows_fills_that_change() -> None:
+    """It keeps what it made of those of the last call."""
+    operations = library.load()
+
+    @tf.function  # type: ignore[untyped-decorator]  # TensorFlow is untyped
+    def read(records: Any, city: Any, pair: Any) -> Any:
+        return operations.afo_parse_example(
+            records, [city, pair], names=["city", "pair"], any_length=[False, False], required=[False, False]
+        )
+
+    for word, width in ((b"a", 2), (b"a", 2), (b"a word that is longer than a short one", 2), (b"a", 3), (b"b", 3)):
+        pair = np.arange(width) + len(word)
+        lacking, held = encode({}), encode({"city": ["Ulm"], "pair": [1] * width})
+        cities, pairs = read(tf.constant([lacking, held]), tf.constant([word]), tf.constant(pair))
+        assert cities.numpy().tolist() == [[word], [b"Ulm"]]
+        assert pairs.numpy().tolist() == [pair.tolist(), [1] * width]
 
 
 def test_weight_and_identity_are_read_where_the_job_names_them() -> None:
