@@ -26,6 +26,11 @@ REQUIREMENTS: dict[str, list[str]] = {
         "fbgemm-gpu-cpu==1.9.0",
         "numpy==2.2.6",
     ],
+    "onnx": [
+        "onnx==1.23.2",
+        "onnxruntime==1.32.0",
+        "numpy==2.2.6",
+    ],
     "linear": [
         "scikit-learn==1.9.1",
         "pandas==3.1.1",
