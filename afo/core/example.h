@@ -87,9 +87,9 @@ class ExampleDecoder {
   std::vector<KnownFeature> known_;                     // in the order in which they were first seen
   std::unordered_map<std::string, std::size_t> place_;  // of a name in `known_`, which refers to it
   std::size_t known_bytes_ = 0;
-  std::size_t expected_ = 0;                            // the place that is likely to come next
-  std::vector<std::int64_t> seen_;                      // the last row that had the column, -1: none
-  std::size_t found_ = 0;                               // columns that this row has
+  std::size_t expected_ = 0;        // the place that is likely to come next
+  std::vector<std::int64_t> seen_;  // the last row that had the column, -1: none
+  std::size_t found_ = 0;           // columns that this row has
   std::int64_t row_ = 0;
   std::string wrong_;
 };

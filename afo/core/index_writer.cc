@@ -102,7 +102,8 @@ int IndexWriter::Fill(std::size_t window) {
 int IndexWriter::PlaceCarried(std::size_t window) {
   const std::size_t lines = lines_of(window);
   filled_.resize(lines);
-  if (const int error = file_.Read(offset_of(window), filled_.data(), lines * sizeof(PackedLine)); error != 0) return error;
+  if (const int error = file_.Read(offset_of(window), filled_.data(), lines * sizeof(PackedLine)); error != 0)
+    return error;
   for (const Entry& entry : std::exchange(carried_, {})) Place(lines, 0, entry);
   return file_.Write(offset_of(window), filled_.data(), lines * sizeof(PackedLine));
 }

@@ -57,9 +57,7 @@ class IndexedTable::View {
     return is_row ? at : kRemoved;
   }
   // The same, not checked and to be fetched alone.
-  const std::uint8_t* guess(std::uint32_t number) const {
-    return number < count_ ? rows_ + number * stride_ : nullptr;
-  }
+  const std::uint8_t* guess(std::uint32_t number) const { return number < count_ ? rows_ + number * stride_ : nullptr; }
   const PackedShape& shape() const { return shape_; }
   // The first damaged block, or kNoBlock.
   std::size_t damaged() const { return damaged_; }

@@ -58,9 +58,7 @@ std::uint64_t ServedLayout::rows_at() const { return HeaderBytes(parent_path.siz
 // No overflow: there are less than 2^32 of either, and a row has less than 2^15 bytes.
 std::uint64_t ServedLayout::rows_end() const { return rows_at() + header.count * header.stride(); }
 
-std::uint64_t ServedLayout::index_at() const {
-  return RoundUp(rows_end() + removed * sizeof(std::int64_t), is_padded);
-}
+std::uint64_t ServedLayout::index_at() const { return RoundUp(rows_end() + removed * sizeof(std::int64_t), is_padded); }
 
 std::uint64_t ServedLayout::sums_at() const { return RoundUp(index_at() + lines * sizeof(PackedLine), is_padded); }
 

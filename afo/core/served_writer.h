@@ -28,8 +28,8 @@ struct [[nodiscard]] Sealed {
   std::string wrong;  // with the rows; '' where nothing is
 };
 
-// The rows, and behind them the removed keys, are in `file` from where the header will end (`ServedLayout::rows_at`) on,
-// and nothing is behind those. The header is written last: what is left where something is wrong is no table.
+// The rows, and behind them the removed keys, are in `file` from where the header will end (`ServedLayout::rows_at`)
+// on, and nothing is behind those. The header is written last: what is left where something is wrong is no table.
 Sealed Seal(OpenFile file, const Sealing& sealing);
 
 }  // namespace afo
