@@ -3,12 +3,19 @@ package models
 import (
 	"runtime"
 	"sync/atomic"
-	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// niceOfLoads is that of loads, and of what takes versions down, beside versions that answer: a request takes the
-// processor from a load at once, and a load has a tenth of it where requests leave nothing idle.
-const niceOfLoads = 10
+const (
+	// niceOfLoads is that of loads, and of what takes versions down, beside versions that answer: a load has a tenth of
+	// the processor where requests leave nothing idle.
+	niceOfLoads = 10
+	// sliceOfLoads is the longest there is: since Linux 6.12 a thread that wakes takes the processor at once from one
+	// whose slice is longer. Else a request waits up to 3 ms. Older kernels pass over it.
+	sliceOfLoads = 100 * time.Millisecond
+)
 
 // priority of loads, and of what takes versions down.
 type priority struct {
@@ -30,9 +37,16 @@ func (p *priority) run(change func()) {
 		// Never unlocked: a thread cannot come forward again, so it ends with this function. Those that a load starts
 		// stay behind: they copy tables, or wait for work that the threads of requests do by themselves.
 		runtime.LockOSThread()
-		// Of this thread. Where it is forbidden, it is as others.
-		_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), niceOfLoads)
+		comeBehind()
 		change()
 	}()
 	<-done
+}
+
+// comeBehind puts this thread behind others. Where that is forbidden, it is as they are.
+func comeBehind() {
+	wanted := unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: niceOfLoads, Runtime: uint64(sliceOfLoads)}
+	if unix.SchedSetAttr(0, &wanted, 0) != nil {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), niceOfLoads)
+	}
 }

@@ -4,6 +4,9 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // nice of the thread that calls, as the system call tells it: 20 less it.
@@ -16,10 +19,20 @@ func nice(t *testing.T) int {
 	return 20 - raw
 }
 
+// slice of the thread that calls; 0 where the kernel has none of its own for each.
+func slice(t *testing.T) time.Duration {
+	t.Helper()
+	attributes, err := unix.SchedGetAttr(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(attributes.Runtime)
+}
+
 func TestLoadsComeBehindRequests(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	usual := nice(t)
+	usual, usualSlice := nice(t), slice(t)
 	for _, each := range []struct {
 		behind bool
 		want   [3]int
@@ -29,6 +42,9 @@ func TestLoadsComeBehindRequests(t *testing.T) {
 			p.run(func() {
 				if got := nice(t); got != want {
 					t.Errorf("load %d of %v: nice %d, expected %d", i, each.behind, got, want)
+				}
+				if got := slice(t); usualSlice > 0 && want == niceOfLoads && got != sliceOfLoads {
+					t.Errorf("load %d: a slice of %v, expected %v", i, got, sliceOfLoads)
 				}
 			})
 		}

@@ -129,7 +129,7 @@ func (m *model) versionState(is VersionStatus, of *version) VersionState {
 	if of.stepUnknown == nil {
 		state.Step = &of.Step
 	}
-	state.NewestGradient, state.LoadedAt = unix(of.trained), unix(of.observed.loaded)
+	state.NewestGradient, state.LoadedAt = unixSeconds(of.trained), unixSeconds(of.observed.loaded)
 	state.Layers, state.TableBytes, state.SharedTableBytes = count(of.Layers), count(of.TableBytes), of.sharing.now()
 	state.Requests, state.Errors = of.observed.requests.Load(), of.observed.errors.Load()
 	times, rate := of.observed.window.Read(m.shared.now())
@@ -142,7 +142,7 @@ func (m *model) versionState(is VersionStatus, of *version) VersionState {
 	return state
 }
 
-func unix(at time.Time) *int64 {
+func unixSeconds(at time.Time) *int64 {
 	if at.IsZero() {
 		return nil
 	}
