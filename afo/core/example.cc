@@ -13,8 +13,6 @@ namespace {
 constexpr const char* kNoExample = "is no tf.Example: its bytes are damaged or of another message";
 // Names that a decoder remembers: records with a name of their own each would fill the memory.
 constexpr std::size_t kMostKnown = 1 << 16;
-// Memory of one beside its bytes: its places in both containers.
-constexpr std::size_t kAroundAName = sizeof(KnownFeature) + 80;
 
 const char* NameOf(ListKind kind) {
   return kind == ListKind::kBytes ? "bytes" : kind == ListKind::kFloat ? "float" : "int64";
@@ -39,11 +37,13 @@ ExampleDecoder::ExampleDecoder(const ExampleColumns& columns, const std::vector<
 void ExampleDecoder::Restart(const std::vector<void*>& outputs) {
   assert(outputs.size() == columns_.all().size());
   outputs_ = &outputs;
+  rows_ = strayed_ = 0;
   std::fill(seen_.begin(), seen_.end(), -1);
 }
 
 std::string ExampleDecoder::Decode(std::string_view record, std::int64_t row) {
   row_ = row;
+  ++rows_;
   found_ = 0;
   expected_ = 0;
   wrong_.clear();
@@ -184,6 +184,7 @@ int ExampleDecoder::ColumnOf(std::string_view name) {
   if (expected_ < known_.size() && known_[expected_].Is(name)) return known_[expected_++].column();
   const auto found = place_.find(std::string(name));
   if (found != place_.end()) {
+    ++strayed_;
     expected_ = found->second + 1;
     return known_[found->second].column();
   }
@@ -191,7 +192,7 @@ int ExampleDecoder::ColumnOf(std::string_view name) {
   if (known_.size() < kMostKnown) {
     const auto added = place_.emplace(name, known_.size()).first;
     known_.emplace_back(added->first, column);
-    known_bytes_ += kAroundAName + name.size();
+    unread_ += column < 0 ? 1 : 0;
     expected_ = known_.size();
   }
   return column;

@@ -59,9 +59,9 @@ class ExampleDecoder {
   // Goes on in other outputs, rows from 0 again, with what it knows of the records' form.
   void Restart(const std::vector<void*>& outputs);
 
-  // About how much memory the names take that it remembers. It grows with the names that records have, which strangers
-  // may choose.
-  std::size_t known_bytes() const { return known_bytes_; }
+  // Whether it is of use for other records than those since its start or restart, which strangers may have written: they
+  // taught it few names that nobody reads, and had their features in the order that it knew.
+  bool IsOfUse() const { return unread_ <= kMostUnread && strayed_ <= rows_; }
 
   // Writes row `row` of all columns; strings point into `record`. Returns what is wrong with the record, '' if nothing
   // is; its row may hold anything then. Rows must ascend.
@@ -82,11 +82,16 @@ class ExampleDecoder {
   int ColumnOf(std::string_view name);
   bool Refuse(int column, const std::string& words);
 
+  // A lookup walks through as many names at most, however these were chosen.
+  static constexpr std::size_t kMostUnread = 64;
+
   const ExampleColumns& columns_;
   const std::vector<void*>* outputs_;
   std::vector<KnownFeature> known_;                     // in the order in which they were first seen
   std::unordered_map<std::string, std::size_t> place_;  // of a name in `known_`, which refers to it
-  std::size_t known_bytes_ = 0;
+  std::size_t unread_ = 0;          // names in `known_` that no column has
+  std::size_t rows_ = 0;            // records since the restart
+  std::size_t strayed_ = 0;         // features since then that did not come where they were expected
   std::size_t expected_ = 0;        // the place that is likely to come next
   std::vector<std::int64_t> seen_;  // the last row that had the column, -1: none
   std::size_t found_ = 0;           // columns that this row has

@@ -29,9 +29,9 @@ class KnownFeature {
   bool Is(std::string_view other) const { return other == std::string_view(name_, size_); }
 
   // The length of the entry at the start of `left` bytes, if it is this feature's and of the form that nearly every
-  // encoder gives a short one: no length above 127, name before value. 0 for another; what is behind the name is not
+  // encoder gives a short one: no length above 127, a name and then a value. 0 for another; what the value holds is not
   // looked at.
-  //   entry, key, name, value: 0a L 0a N <name> 12 ...
+  //   entry, key, name, value: 0a L 0a N <name> 12 V <value>
   std::size_t EntryAt(const char* bytes, std::size_t left) const {
     const auto* at = reinterpret_cast<const unsigned char*>(bytes);
     if (left < 4 + kRead || at[0] != 0x0a || at[2] != 0x0a || at[3] != size_) return 0;
@@ -40,6 +40,8 @@ class KnownFeature {
     std::uint64_t found[2];
     std::memcpy(found, bytes + 4, sizeof(found));
     if (_bzhi_u64(found[0], bits_[0]) != words_[0] || _bzhi_u64(found[1], bits_[1]) != words_[1]) return 0;
+    // Nothing behind the value: a second name would count.
+    if (at[4 + size_] != 0x12 || at[5 + size_] != entry - size_ - 4) return 0;
     const bool is_long = size_ > kRead;
     if (is_long && std::memcmp(bytes + 4 + kRead, name_ + kRead, size_ - kRead) != 0) return 0;
     return entry + 2;

@@ -169,16 +169,45 @@ TEST_CASE("a decoder goes on in other outputs, and no row of the last ones count
   const std::string record = Record(Entry("id", IntList({8})) + kLabel);
   Click first, other;
   REQUIRE(first.decoder.Decode(record, 0) == "");
-  const std::size_t known = first.decoder.known_bytes();
+  CHECK(first.decoder.IsOfUse());
   first.decoder.Restart(other.outputs);
   REQUIRE(first.decoder.Decode(Record(kLabel), 0) == "");
   CHECK(other.ids[0] == other.no_id);
   CHECK(first.ids[0] == 8);
   REQUIRE(first.decoder.Decode(record, 1) == "");
   CHECK(other.ids[1] == 8);
-  CHECK(first.decoder.known_bytes() == known);
-  REQUIRE(first.decoder.Decode(Record(Entry(std::string(60, 'x'), IntList({1})) + kLabel), 2) == "");
-  CHECK(first.decoder.known_bytes() > known + 60);
+  CHECK(first.decoder.IsOfUse());
+}
+
+TEST_CASE("a decoder is of no use after records in another order, or with many names that nobody reads") {
+  const std::string id = Entry("id", IntList({8})), price = Entry("price", FloatList({2.5f}));
+  Click click;
+  REQUIRE(click.decoder.Decode(Record(price + id + kLabel), 0) == "");
+  CHECK(click.decoder.IsOfUse());
+  click.decoder.Restart(click.outputs);
+  REQUIRE(click.decoder.Decode(Record(kLabel + id + price), 0) == "");
+  CHECK(!click.decoder.IsOfUse());
+  Click taught;
+  std::string entries = id + kLabel;
+  for (int i = 0; i < 64; ++i) entries += Entry("f" + std::to_string(i), IntList({1}));
+  REQUIRE(taught.decoder.Decode(Record(entries), 0) == "");
+  CHECK(taught.decoder.IsOfUse());
+  REQUIRE(taught.decoder.Decode(Record(entries + Entry("f64", IntList({1}))), 1) == "");
+  CHECK(!taught.decoder.IsOfUse());
+}
+
+TEST_CASE("of an entry with two names the last counts, whatever a decoder knows") {
+  const auto part = [](char tag, const std::string& bytes) {
+    return std::string{tag, static_cast<char>(bytes.size())} + bytes;
+  };
+  const std::string value = Entry("id", IntList({8})).substr(2 + 2 + 2);
+  const std::string twice = part('\x0a', part('\x0a', "junk") + part('\x0a', "id") + value);
+  for (const bool knows : {false, true}) {
+    Click click;
+    if (knows) REQUIRE(click.decoder.Decode(Record(Entry("junk", IntList({1})) + kLabel), 0) == "");
+    REQUIRE(click.decoder.Decode(Record(twice + kLabel), 1) == "");
+    CHECK(click.ids[1] == 8);
+  }
 }
 
 TEST_CASE("thousands of features in changing order are read by their names") {

@@ -100,15 +100,12 @@ class Form {
   }
 
   void GiveBack(std::unique_ptr<ExampleDecoder> taken) {
-    if (taken->known_bytes() > kMostKnownBytes) return;
+    if (!taken->IsOfUse()) return;
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(taken));
   }
 
  private:
-  // That an idle decoder may remember: of thousands of features, but not of whatever names strangers' records had.
-  static constexpr std::size_t kMostKnownBytes = 1 << 20;
-
   const ExampleColumns columns_;
   const std::vector<Tensor> fills_;
   const Strings views_;  // of fills that are text
