@@ -240,8 +240,9 @@ class CheckpointWritten(Event, frozen=True):
 
 
 class VersionExported(Event, frozen=True):
-    """A version of the model was written while the job trains. `parent`: the one whose changes it has, None: it is
-    whole; `seconds`: from the start of its export on; `metrics`: of its evaluation, where a gate awaited one."""
+    """A version of the model was written, while the job trains or at its end. `parent`: the one whose changes it has,
+    None: it is whole; `seconds`: from the start of its export on, None where the chief ended before it could report it
+    and a later one did; `metrics`: of its evaluation, where a gate awaited one."""
 
     task: TaskId
     version: int
@@ -249,7 +250,7 @@ class VersionExported(Event, frozen=True):
     step: int
     manifest: str
     bytes: int
-    seconds: float
+    seconds: float | None
     metrics: dict[str, float] = {}
 
 

@@ -15,7 +15,7 @@ from afo.protocol.train_task import Progress
 from afo.storage.url import ByteRange
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 12
+PROTOCOL = 13
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -268,7 +268,8 @@ class ReadyReply(Message, frozen=True):
     """`ready`, and for the chief the newest manifest to restore ('' for a fresh start).
 
     Parameter servers in `kept` hold what is right, so they are not restored. `first_step` is the step that the job
-    itself began with, above 0 after a warm start; `stop` says that the training is to end early.
+    itself began with, above 0 after a warm start; `stop` says that the training is to end early; `exported_version`
+    is the last version of the model that was reported, 0 where none was.
     """
 
     ready: bool
@@ -276,6 +277,7 @@ class ReadyReply(Message, frozen=True):
     kept: tuple[int, ...] = ()
     first_step: int = 0
     stop: bool = False
+    exported_version: int = 0
 
 
 class EvalReport(Message, frozen=True):
@@ -344,7 +346,7 @@ class CheckpointReport(Message, frozen=True):
 
 class VersionReport(Message, frozen=True):
     """The chief: a version of the model was exported. `parent`: the one whose changes it has, None: it is whole;
-    `metrics`: those of the `VersionReply`."""
+    `seconds`: None of one that an earlier chief exported and did not report; `metrics`: those of the `VersionReply`."""
 
     task: TaskId
     generation: int
@@ -353,7 +355,7 @@ class VersionReport(Message, frozen=True):
     step: int
     manifest: str
     bytes: int
-    seconds: float
+    seconds: float | None
     metrics: dict[str, float] = {}
 
 

@@ -5,7 +5,7 @@ import time
 
 from msgspec import structs
 
-from afo.checkpoint.manifest import find_manifests, remove_old, remove_unfinished
+from afo.checkpoint.manifest import find_manifests, parse_name, remove_old, remove_unfinished
 from afo.checkpoint.metadata import Origin
 from afo.checkpoint.restore import CheckpointReader
 from afo.checkpoint.save import CheckpointWriter
@@ -22,6 +22,7 @@ from afo.train.initial_values import begin
 from afo.train.periodic_export import PeriodicExport, versions_between
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
+from afo.train.version_reports import VersionReports
 
 #: Time between two points of a curve.
 SUMMARY_S = 5.0
@@ -49,7 +50,8 @@ class Chief:
         #: Step of the last checkpoint that was there for the evaluator.
         self._eval_step = 0
         self._save_wanted = False
-        self._exports = PeriodicExport(setup)
+        self._reports = VersionReports(setup)
+        self._exports = PeriodicExport(setup, self._reports)
         # `afo checkpoint now`, by way of the Child.
         signal.signal(signal.SIGUSR1, self._want_save)
 
@@ -57,14 +59,16 @@ class Chief:
         """Give the variables their first values and tell the AM; returns the step that the job itself began with."""
         self._remove_unfinished()
         self._setup.master.report_ready(begin(self._setup, self._parameters, self._origin, reply))
+        self._reports.begin(reply.exported_version)
         self._saved_at = time.monotonic()
         self._find_eval_step()
         return self._origin.first_step
 
-    def resume(self, first_step: int) -> None:
+    def resume(self, reply: m.ReadyReply) -> None:
         """The variables were prepared before, by an earlier process of this task."""
         self._remove_unfinished()
-        self._origin.resume(first_step)
+        self._origin.resume(reply.first_step)
+        self._reports.begin(reply.exported_version)
         self._find_eval_step()
 
     def _remove_unfinished(self) -> None:
@@ -124,17 +128,19 @@ class Chief:
         return report.step
 
     def _export(self, manifest: str) -> str:
-        """Write the model, or its last version; returns where it is."""
+        """Write the model, or its last version, and report that; returns where it is."""
         setup, wanted, url = self._setup, self._setup.job.export, self._setup.task.export_url
         with CheckpointReader(manifest, setup.work_dir, setup.memory) as reader:
             if wanted.every is None:
                 export(setup, reader, url, setup.work_dir, wanted.rows, wanted.tables, wanted.user_features)
                 return url
-            versions = Versions(url, versions_between(wanted), wanted.keep)
-            written = export_version(
+            versions, began = Versions(url, versions_between(wanted), wanted.keep), time.monotonic()
+            version, size, _ = export_version(
                 setup, reader, versions, setup.work_dir, wanted.rows, wanted.tables, wanted.user_features
             )
-            return written.version.url
+        seconds = time.monotonic() - began
+        self._reports.report(parse_name(manifest), version.number, version.exported.parent, size, seconds)
+        return version.url
 
     def _tell(self, report: m.CheckpointReport) -> tuple[str, ...]:
         """Report a checkpoint; returns the manifests that must stay."""

@@ -18,6 +18,7 @@ from afo.protocol.offline_task import OfflineResult, OfflineTask
 from afo.rpc import messages as m
 from afo.train.export_process import ExportProcess
 from afo.train.setup import Setup
+from afo.train.version_reports import VersionReports
 
 #: Seconds between two looks for a checkpoint that passes the gate, where none does at the time of an export.
 _LOOK_S = 1.0
@@ -37,8 +38,8 @@ class Candidate(NamedTuple):
 class PeriodicExport:
     """Of the chief, which calls `look` often, `note_checkpoint` for each one it has written, and `close` once."""
 
-    def __init__(self, setup: Setup) -> None:
-        self._setup = setup
+    def __init__(self, setup: Setup, reports: VersionReports) -> None:
+        self._setup, self._reports = setup, reports
         self._every = setup.job.export.every
         self._process = ExportProcess(setup.work_dir / "periodic-export", self._every or 0.0)
         #: The checkpoint whose export is under way.
@@ -164,13 +165,7 @@ class PeriodicExport:
         self._exported_step = found.step
         LOG.info("exported version %d of step %s to %s in %.1f s", result.version, f"{found.step:,}",
                  storage.join(self._setup.task.export_url, str(result.version)), seconds)  # fmt: skip
-        self._setup.master.report_version(
-            m.VersionReport(
-                task=self._setup.id, generation=self._setup.task.generation, version=result.version,
-                parent=result.parent, step=found.step, manifest=found.url, bytes=result.bytes, seconds=seconds,
-                metrics=candidate.metrics,
-            )
-        )  # fmt: skip
+        self._reports.report(found, result.version, result.parent, result.bytes, seconds, candidate.metrics)
 
 
 def versions_between(wanted: Export) -> int:

@@ -109,7 +109,7 @@ class Worker:
             self._report("waiting")
             time.sleep(READY_POLL_S)
         if self._chief is not None:
-            self._chief.resume(reply.first_step)
+            self._chief.resume(reply)
         self._begin(reply.first_step)
 
     def _begin(self, first_step: int) -> None:

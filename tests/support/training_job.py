@@ -107,7 +107,10 @@ class MiniMaster:
                 self.acks[split, epoch] = (count, xor)
 
     def is_ready(self, _: m.ReadyRequest) -> m.ReadyReply:
-        return m.ReadyReply(ready=self.ready, restore=self.restore, kept=self.kept, first_step=self.first_step)
+        told = self.versions[-1].version if self.versions else 0
+        return m.ReadyReply(
+            ready=self.ready, restore=self.restore, kept=self.kept, first_step=self.first_step, exported_version=told
+        )  # fmt: skip
 
     def report_ready(self, report: m.ReadyReport) -> m.Empty:
         self.readies.append(report)

@@ -20,7 +20,7 @@ from afo.trainable.served.export_info import Exported
 _ABANDONED_S = 86400
 _TOKEN_BYTES = 6
 #: As TensorFlow Serving counts them.
-_MOST_NUMBER = 2**63 - 1
+MOST_NUMBER = 2**63 - 1
 _HIDDEN = re.compile(rf"\.(\d{{1,18}})\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.tmp")
 
 
@@ -37,13 +37,8 @@ def list_versions(base_path: str) -> list[Version]:
 
     Raises DataError for one whose description is damaged.
     """
-    try:
-        entries = storage.list_dir(base_path)
-    except NotFound:
-        return []
-    numbers = sorted(int(name) for name in map(storage.name, (entry.url for entry in entries)) if is_number(name))
     versions = []
-    for number in numbers:
+    for number in list_numbers(base_path):
         url = storage.join(base_path, str(number))
         try:
             versions.append(Version(number, url, export_info.read(url)))
@@ -52,6 +47,15 @@ def list_versions(base_path: str) -> list[Version]:
         except DataError as error:
             raise DataError(f"{error}; remove the version {url}, or write versions to another directory") from error
     return versions
+
+
+def list_numbers(base_path: str) -> list[int]:
+    """What is numbered as a version is, whoever wrote it, old to new; none where there is no such directory."""
+    try:
+        entries = storage.list_dir(base_path)
+    except NotFound:
+        return []
+    return sorted(int(name) for name in map(storage.name, (entry.url for entry in entries)) if is_number(name))
 
 
 def is_number(name: str) -> bool:
@@ -63,7 +67,7 @@ def next_number(versions: Sequence[Version]) -> int:
     """Of the next version: seconds since 1970, but more than what is there: clocks of machines differ, and two may fall
     into one second. Raises DataError after the largest there is."""
     number = max(int(time.time()), versions[-1].number + 1 if versions else 1)
-    if number > _MOST_NUMBER:
+    if number > MOST_NUMBER:
         raise DataError(f"{versions[-1].url}: no version can come after it; remove it")
     return number
 

@@ -97,7 +97,10 @@ class TrainingRpc:
         state = self._context.state
         stop = state.evaluations.stopping
         kept = () if state.ready else tuple(state.holders)
-        return m.ReadyReply(ready=state.ready, restore=state.restore, kept=kept, first_step=state.first_step, stop=stop)
+        return m.ReadyReply(
+            ready=state.ready, restore=state.restore, kept=kept, first_step=state.first_step, stop=stop,
+            exported_version=state.exported_version,
+        )  # fmt: skip
 
     def chief_ready(self, report: m.ReadyReport) -> m.Empty:
         """The variables are prepared."""
@@ -164,11 +167,13 @@ class TrainingRpc:
     def report_version(self, report: m.VersionReport) -> m.Empty:
         """A version of the model is exported; told once, however often the message comes."""
         task = self._chief_only(report.task, report.generation)
-        if self._context.state.exported_version != report.version:
+        state = self._context.state
+        if state.exported_version != report.version:
+            metrics = report.metrics or state.evaluations.metrics_of(report.manifest)
             self._context.record(
                 ev.VersionExported(
                     task=task.id, version=report.version, parent=report.parent, step=report.step,
-                    manifest=report.manifest, bytes=report.bytes, seconds=report.seconds, metrics=report.metrics,
+                    manifest=report.manifest, bytes=report.bytes, seconds=report.seconds, metrics=metrics,
                 )
             )  # fmt: skip
         return m.Empty()

@@ -129,8 +129,17 @@ class Evaluations:
             return None
         return self.best if self.export.checkpoint == "best" and self.best is not None else self.final
 
+    def metrics_of(self, manifest: str) -> dict[str, float]:
+        """Of an exported checkpoint; none where no evaluation was awaited before."""
+        known = (*self.gate.passed, *((self.decided,) if self.decided else ()))
+        return next((each.metrics for each in reversed(known) if each.manifest == manifest), {})
+
     def decision(self, candidate: ev.Evaluated) -> ev.ExportDecided:
-        """The quality gate's word on a checkpoint."""
+        """The quality gate's word on a checkpoint. It stands once that is exported: a chief that is started again then
+        would have it compared with itself."""
+        if self.exported == candidate.manifest and self.gate.is_exported(candidate.manifest):
+            assert self.decided is not None
+            return self.decided
         checks = self.gate.checks(self.windows[candidate.manifest])
         decided = ev.ExportDecided(
             manifest=candidate.manifest,

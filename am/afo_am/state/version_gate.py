@@ -11,6 +11,8 @@ from afo.events import types as ev
 from afo.job import Export
 from afo.protocol import export_gate
 
+#: So many checkpoints that passed are known by their metrics, the newest ones: more do not pass during an export.
+_MOST_PASSED = 100
 #: A checkpoint's evaluation, the last one, and those before it.
 Window = tuple[ev.Evaluated, ...]
 
@@ -23,6 +25,8 @@ class VersionGate:
     window: Window = ()
     #: The newest checkpoint that passed when it was measured, with its window.
     passing: Window = ()
+    #: Those that passed since the last version: a chief may turn out to have exported any before it was killed.
+    passed: tuple[ev.Evaluated, ...] = ()
     #: The version exported last.
     exported: ev.VersionExported | None = None
 
@@ -32,12 +36,18 @@ class VersionGate:
         self.window = (*others, event)[-self.export.require_window :]
         if self.export.gates_versions and not export_gate.refusals(self.checks(self.window)):
             self.passing = self.window
+            self.passed = (*self.passed, event)[-_MOST_PASSED:]
         else:
             self._forget(event.manifest)
 
     def note_version(self, event: ev.VersionExported) -> None:
         """Later ones are compared with it."""
         self.exported = event
+        self.passed = tuple(each for each in self.passed if each.step > event.step)
+
+    def is_exported(self, manifest: str) -> bool:
+        """Whether the version exported last is of this checkpoint."""
+        return self.exported is not None and self.exported.manifest == manifest
 
     def note_withheld(self, event: ev.VersionWithheld) -> None:
         """It passed when it was measured, and does no more."""
@@ -50,7 +60,7 @@ class VersionGate:
     @property
     def candidate(self) -> Window | None:
         """The newest checkpoint that passed, unless it is exported."""
-        if not self.passing or (self.exported and self.exported.manifest == self.passing[-1].manifest):
+        if not self.passing or self.is_exported(self.passing[-1].manifest):
             return None
         return self.passing
 

@@ -8,10 +8,12 @@ import pytest
 
 from afo import storage
 from afo.errors import StorageError
+from afo.job import Export
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train import chief as module
 from afo.train.chief import Chief
+from afo.train.version_reports import VersionReports
 
 pytestmark = pytest.mark.tensorflow
 
@@ -20,9 +22,10 @@ pytestmark = pytest.mark.tensorflow
 def chief(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chief:
     """Of generation 2, whose checkpoints lie in `tmp_path`."""
     task = SimpleNamespace(checkpoint_url=str(tmp_path), generation=2)
-    setup = SimpleNamespace(task=task, master=SimpleNamespace(report_ready=lambda _: None))
+    job = SimpleNamespace(export=Export())
+    setup: Any = SimpleNamespace(task=task, job=job, master=SimpleNamespace(report_ready=lambda _: None))
     begun = object.__new__(Chief)
-    vars(begun).update(_setup=setup, _parameters=None, _eval_every=None)
+    vars(begun).update(_setup=setup, _parameters=None, _eval_every=None, _reports=VersionReports(setup))
     vars(begun).update(_origin=SimpleNamespace(first_step=7, resume=lambda _: None))
     monkeypatch.setattr(module, "begin", lambda *_: m.ReadyReport(task=m.TaskId("worker", 0, 1), generation=2))
     for name in ("g000001-torn", "g000002-torn"):
@@ -31,10 +34,10 @@ def chief(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Chief:
 
 
 def start(chief: Chief, resumes: bool) -> None:
+    reply = m.ReadyReply(ready=resumes, first_step=7)
     if resumes:
-        chief.resume(7)
+        chief.resume(reply)
     else:
-        reply: Any = None
         assert chief.prepare(reply) == 7
 
 

@@ -30,6 +30,7 @@ class Exporting:
 
     def __init__(self, directory: Path, export: Export, memory_mib: int = 1 << 20) -> None:
         from afo.train.periodic_export import PeriodicExport
+        from afo.train.version_reports import VersionReports
 
         self.versions = ExportedVersions(directory)
         self.gate = VersionGate(export)
@@ -42,14 +43,14 @@ class Exporting:
         )  # fmt: skip
         task = SimpleNamespace(
             checkpoint_url=str(directory / "checkpoints"), export_url=str(self.versions.base_path), generation=1,
-            schema_file=str(directory / "schema.yaml"),
+            schema_file=str(directory / "schema.yaml"), job_id="application_1_0001",
         )  # fmt: skip
-        setup = SimpleNamespace(
+        self.setup: Any = SimpleNamespace(
             job=job, task=task, memory=memory_mib << 20, work_dir=directory / "work",
             id=m.TaskId(role="worker", index=0, attempt=0),
             master=SimpleNamespace(report_version=self.reports.append, next_version=self._next_version),
         )  # fmt: skip
-        self.exporter: Any = PeriodicExport(setup)  # type: ignore[arg-type]
+        self.exporter: Any = PeriodicExport(self.setup, VersionReports(self.setup))
 
     def checkpoint(self, value: float, auc: float | None = None) -> str:
         manifest = self.versions.chain.save({1: value})
@@ -208,6 +209,26 @@ def test_all_exports_are_of_one_process_and_of_another_once_it_was_killed(
     assert exporter() != first
     assert not forked.is_running()
     exporting.exporter.close()
+
+
+@pytest.mark.usefixtures("no_process_is_left")
+def test_what_was_exported_when_the_chief_was_killed_is_reported_by_the_next_one(tmp_path: Path) -> None:
+    from afo.train.version_reports import VersionReports
+
+    exporting = Exporting(tmp_path, EVERY)
+    exporting.checkpoint(1.0)
+    [first] = exporting.reports_after(1)
+    second = exporting.checkpoint(2.0)
+    exporting.exporter._next = 0.0
+    exporting.exporter.look()
+    base_path = str(exporting.versions.base_path)
+    wait_until(lambda: len(list_versions(base_path)) == 2, "a version of which nobody tells")
+    exporting.exporter.close()
+    VersionReports(exporting.setup).begin(first.version)
+    [report] = exporting.reports[1:]
+    assert (report.manifest, report.step, report.parent, report.seconds) == (second, 20, first.version, None)
+    files = exporting.versions.base_path.joinpath(str(report.version)).rglob("*")
+    assert report.bytes == sum(file.stat().st_size for file in files if file.is_file())
 
 
 @pytest.mark.usefixtures("no_process_is_left")

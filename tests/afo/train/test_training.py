@@ -17,6 +17,7 @@ from afo.job import Data, Embedding, Eviction, Export, Filter, Job, Model, RoleS
 from afo.ops.library import available
 from afo.protocol.train_task import EXIT_RESTART, WARM_UP
 from afo.trainable.served import export_info
+from afo.trainable.served.export_versions import list_versions
 from click_records import CITIES, SCHEMA, expected_acks, write_files
 from ipv6 import NEEDS_IPV6
 from served_auc import served_auc
@@ -75,6 +76,14 @@ def assert_every_sample_was_applied_once_an_epoch(run: JobRun) -> None:
         (row, epoch): expected[row] for row in range(FILES) for epoch in range(run.job.data.epochs)
     }
     assert run.master.problems == []
+
+
+def assert_each_version_is_reported_once(run: JobRun) -> None:
+    there = list_versions(str(run.directory / "export"))
+    assert [each.number for each in there] == [report.version for report in run.master.versions]
+    for version, report in zip(there, run.master.versions, strict=True):
+        assert (report.manifest, report.step) == (version.exported.manifest, version.exported.step)
+        assert report.bytes == sum(file.stat().st_size for file in Path(version.url).rglob("*") if file.is_file())
 
 
 @pytest.mark.parametrize(("storage", "pipeline"), [("dense", 0), ("hash_table", 2)])
@@ -210,8 +219,9 @@ def test_rows_that_are_unused_for_longer_than_a_time_go_at_a_checkpoint(
 def test_a_killed_worker_is_replaced_and_no_sample_is_lost_or_applied_twice(
     job: Job, pipeline: int, schema_file: Path, run_job: RunJob
 ) -> None:
+    """The last version, which is the only one, is reported beside it."""
     job = with_pipeline(job, pipeline)
-    run = run_job(job, schema_file)
+    run = run_job(replace(job, export=Export(every=Duration(3600))), schema_file)
     run.start_servers()
     names = [run.start("worker", 0), run.start("worker", 1)]
     wait_until(lambda: trains(run, "worker:1", pipeline), "the worker trains")
@@ -220,11 +230,16 @@ def test_a_killed_worker_is_replaced_and_no_sample_is_lost_or_applied_twice(
     run.start("worker", 1)
     run.finish(*names)
     assert_every_sample_was_applied_once_an_epoch(run)
+    assert_each_version_is_reported_once(run)
+    [last] = run.master.versions
+    assert (last.manifest, last.step) == (run.master.checkpoints[-1].manifest, run.master.checkpoints[-1].step)
+    assert last.seconds is not None
 
 
 @pytest.mark.slow
 def test_a_worker_restarted_in_place_goes_on_with_its_splits(job: Job, schema_file: Path, run_job: RunJob) -> None:
-    run = run_job(replace(job, roles={"ps": RoleSpec(), "worker": RoleSpec()}), schema_file)
+    often = {"train": Train(eval_every=Interval("20 steps")), "export": Export(every=Duration(0.1))}
+    run = run_job(replace(job, roles={"ps": RoleSpec(), "worker": RoleSpec()}, **often), schema_file)
     run.start_servers()
     run.start("worker", 0)
     wait_until(lambda: "worker:0" in run.progress and run.progress["worker:0"].samples > 0, "the worker trains")
@@ -236,6 +251,7 @@ def test_a_worker_restarted_in_place_goes_on_with_its_splits(job: Job, schema_fi
     all_samples = 2 * sum(count for count, _ in expected_acks(FILES, RECORDS))
     assert run.progress["worker:0"].samples <= all_samples - first_samples
     assert_every_sample_was_applied_once_an_epoch(run)
+    assert_each_version_is_reported_once(run)
 
 
 @pytest.mark.parametrize(("storage", "pipeline"), [("dense", 0), ("hash_table", 2)])

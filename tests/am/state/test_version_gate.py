@@ -200,3 +200,53 @@ def test_the_last_version_goes_through_the_same_window(make_cluster: Make) -> No
         "auc 0.8 is within >=0.75; its mean over the last 3 evaluations, 0.733333, is not",
     )  # fmt: skip
     assert refusals(cluster.events(ev.ExportDecided)[0].checks) == list(decision.reasons)
+
+
+def exported_without_metrics(cluster: FakeCluster, version: int, step: int) -> ev.VersionExported:
+    """What is recorded of a version of which the chief knows no evaluation."""
+    for _ in range(2):
+        cluster.tell(
+            m.VersionReport(
+                task=cluster.core.state.chief.id, generation=1, version=version, parent=None, step=step,
+                manifest=f"e{step}", bytes=1, seconds=None,
+            )
+        )  # fmt: skip
+    [recorded] = [each for each in cluster.events(ev.VersionExported) if each.version == version]
+    return recorded
+
+
+def test_a_version_that_was_not_reported_when_it_was_exported_is_what_later_ones_are_compared_with(
+    make_cluster: Make,
+) -> None:
+    export = Export(every=Duration(30), require={"auc": ">=0.7", "auc_drop": "<=0.01"}, checkpoint="last")
+    cluster = make_cluster(make_config(files=40, export=export))
+    evaluator = settled(cluster)
+    for number, auc in enumerate((0.76, 0.8, 0.75, 0.77), 1):
+        report(cluster, evaluator, number, auc=auc)
+    cluster.start_am()
+    assert asked(cluster).manifest == "e4"
+    found = exported_without_metrics(cluster, 7, 2)  # a newer one passed meanwhile
+    assert (found.seconds, found.metrics) == (None, {"auc": 0.8})
+    ready = cluster.tell(m.ReadyRequest(task=cluster.core.state.chief.id, generation=1))
+    assert isinstance(ready, m.ReadyReply)
+    assert ready.exported_version == 7
+    assert asked(cluster) == m.VersionReply()
+    [withheld] = cluster.events(ev.VersionWithheld)
+    assert (withheld.step, withheld.since) == (4, 7)
+
+
+def test_the_gates_last_word_stands_once_the_last_version_is_exported(make_cluster: Make) -> None:
+    export = Export(every=Duration(30), require={"auc_drop": "<=0.01"}, checkpoint="last")
+    cluster = make_cluster(make_config(files=40, export=export))
+    evaluator = settled(cluster)
+    report(cluster, evaluator, 1, auc=0.8)
+    exported_without_metrics(cluster, 7, 1)
+    report(cluster, evaluator, 2, final=True, auc=0.795)
+    request = m.ExportRequest(task=cluster.core.state.chief.id, generation=1)
+    decision = cluster.tell(request)
+    assert exported_without_metrics(cluster, 8, 2).metrics == {"auc": 0.795}
+    cluster.start_am()
+    assert cluster.tell(request) == decision, "the chief was started again"
+    [decided] = cluster.events(ev.ExportDecided)
+    assert decided.checks[0].value == pytest.approx(0.005)
+    assert cluster.core.state.exported_version == 8
