@@ -71,11 +71,36 @@ class WithheldVersions:
 
 
 @dataclass
+class ExportedVersions:
+    """Versions of the model that a job has exported."""
+
+    number: int = 0
+    last: ev.VersionExported | None = None
+
+    def take(self, event: ev.AnyEvent) -> None:
+        """The next one."""
+        if isinstance(event, ev.VersionExported):
+            self.number += 1
+            self.last = event
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One once there are any."""
+        if self.last is None:
+            return ()
+        took = "" if self.last.seconds is None else f" in {self.last.seconds:.1f} s"
+        what = f"{self.last.version} of step {self.last.step:,}, {self.last.bytes / 2**20:,.1f} MiB{took}"
+        were = f"{self.number:,} versions are exported, the last one" if self.number > 1 else "one version is exported"
+        return (f"{were}: {what}",)
+
+
+@dataclass
 class Notes:
     """What was said of a job so far, each sentence once: what is said again after a restart is no news."""
 
     _said: dict[str, None] = field(default_factory=dict)
     _not_evaluated: int = 0
+    _exported: ExportedVersions = field(default_factory=ExportedVersions)
     _withheld: WithheldVersions = field(default_factory=WithheldVersions)
     _passes: PassComparison = field(default_factory=PassComparison)
 
@@ -86,13 +111,14 @@ class Notes:
             self._not_evaluated += event.passed_over
         elif isinstance(event, ev.SplitDone):
             self._passes.take(event)
+        self._exported.take(event)
         self._withheld.take(event)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """In the order in which they became known; what still grows comes last."""
-        growing = (*self._passes.sentences, *not_evaluated(self._not_evaluated), *self._withheld.sentences)
-        return (*self._said, *growing)
+        versions = (*self._exported.sentences, *self._withheld.sentences)
+        return (*self._said, *self._passes.sentences, *not_evaluated(self._not_evaluated), *versions)
 
 
 def notes_of(event: ev.AnyEvent) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from afo.events.downtime_fold import DowntimeFold
 from afo.events.event_log import UnknownRecord
 from afo.events.job_costs import JobCosts
 from afo.events.master_starts import MasterStarts
-from afo.events.model_notes import WithheldVersions
+from afo.events.model_notes import ExportedVersions, WithheldVersions
 from afo.failures.causes import APPLICATION_ATTEMPT_LOST, NO_RESTART
 from afo.job import ROLES
 from afo.rpc.messages import ServerPart, TaskId
@@ -90,7 +90,7 @@ class HistoryFold:
         self._wait = WaitFold(before.runtime)
         self._downtime = DowntimeFold()
         self._costs = JobCosts()
-        self._withheld = WithheldVersions()
+        self._versions, self._withheld = ExportedVersions(), WithheldVersions()
 
     def take(self, record: AnyRecord) -> None:
         """Add the next record."""
@@ -230,8 +230,9 @@ class HistoryFold:
                                         made_new=event.made_new, dropped=event.dropped, passed_over=event.passed_over)
                 )  # fmt: skip
             case ev.VersionExported() | ev.VersionWithheld():
+                self._versions.take(event)
                 self._withheld.take(event)
-                self._change(withheld=self._withheld.sentences)
+                self._change(versions=self._versions.sentences, withheld=self._withheld.sentences)
             case ev.ExportDecided():
                 self._withheld.take(event)
                 self._change(

@@ -230,6 +230,8 @@ class JobHistory(Struct, frozen=True, kw_only=True):
     profiles: tuple[Profile, ...] = ()
     beginning: Beginning | None = None
     export: Export | None = None
+    #: A sentence on the versions that were exported, if there are any.
+    versions: tuple[str, ...] = ()
     #: A sentence on checkpoints that became no version since the last one that did, if there are any.
     withheld: tuple[str, ...] = ()
     restarts: tuple[Restart, ...] = ()

@@ -27,3 +27,15 @@ def test_a_pass_that_applied_other_records_than_one_before_is_told() -> None:
     assert told.startswith("a pass over a file applied other records than an earlier one (split 9 in epoch 2, 1,500 re")
     (told,) = notes(done(9, 0, 1000), done(9, 1, 1000, xor=6), done(9, 2, 1000), done(9, 3, 900, unread=2))
     assert told.startswith("2 passes over files applied other records than an earlier one (split 9 in epoch 2, 1,000 r")
+
+
+def exported(version: int, step: int, seconds: float | None) -> ev.VersionExported:
+    return ev.VersionExported(
+        task=WORKER, version=version, parent=None, step=step, manifest="m", bytes=3 << 19, seconds=seconds
+    )
+
+
+def test_versions_are_told_by_their_number_and_the_last_one_with_what_is_known_of_it() -> None:
+    first, second = exported(1764403200, 3200, 2.54), exported(1764403230, 3230, None)
+    assert notes(first) == ("one version is exported: 1764403200 of step 3,200, 1.5 MiB in 2.5 s",)
+    assert notes(first, second) == ("2 versions are exported, the last one: 1764403230 of step 3,230, 1.5 MiB",)
