@@ -12,7 +12,7 @@ import msgspec
 from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, UsageError
 from afo.formats.decoding import UNDECODABLE, from_json
 from afo.model_servers.bounded_connection import BoundedConnection
-from afo.model_servers.served_state import ModelServerState, ServedModel, shortened
+from afo.model_servers.served_state import ModelServerState, SteeredModel, shortened
 
 #: Of an answer with its headers; a server of a thousand models with sixteen versions each says less.
 _MOST_BYTES = 8 << 20
@@ -58,13 +58,13 @@ class ModelServerClient:
             )
         return state
 
-    def steer(self, model: str, call: str, version: int | None, within_s: float, *, full: bool = False) -> ServedModel:
+    def steer(self, model: str, call: str, version: int | None, within_s: float, *, full: bool = False) -> SteeredModel:
         """Have the server `promote` or `rollback` a model, to a version or the one that it means; the model then.
         `full`: without a canary."""
         version_key: dict[str, object] = {} if version is None else {"version": version}
         body = msgspec.json.encode({**version_key, **({"full": True} if full else {})})
         path = f"/v1/models/{urllib.parse.quote(model, safe='')}:{call}"
-        return from_json(self._ask("POST", path, body, within_s), ServedModel, self.address, what=_ANSWER)
+        return from_json(self._ask("POST", path, body, within_s), SteeredModel, self.address, what=_ANSWER)
 
     def _ask(self, method: str, path: str, body: bytes | None, within_s: float) -> bytes:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}

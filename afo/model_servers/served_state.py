@@ -112,6 +112,19 @@ class ServedModel(_Said, frozen=True, kw_only=True):
         return next((each for each in self.versions if each.version == self.serving_version), None)
 
 
+class PassedOver(_Said, frozen=True, kw_only=True):
+    """A version that could not be loaded, so that a call took another one."""
+
+    version: int
+    reason: str = ""
+
+
+class SteeredModel(ServedModel, frozen=True, kw_only=True):
+    """A model after a call, the answer of `NAME:promote` and `NAME:rollback`."""
+
+    passed_over: tuple[PassedOver, ...] = ()
+
+
 class ModelServerState(_Said, frozen=True, kw_only=True):
     """A server."""
 

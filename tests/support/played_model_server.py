@@ -39,6 +39,8 @@ class Played:
     def __init__(self, *models: dict[str, Any], name: str = "default") -> None:
         self.state, self.asked = STATE | {"name": name, "models": list(models)}, list[tuple[str, Any]]()
         self.status, self.body, self.error = 200, b"", "no version 9 is there\x1b[2J"
+        #: What a call tells beside the model.
+        self.passed_over = list[dict[str, Any]]()
         #: A key of ENDLESS, and how often its end was said.
         self.endless, self.said = "", 0
 
@@ -56,7 +58,7 @@ class Played:
             def do_POST(self) -> None:
                 asked = self.rfile.read(int(self.headers["Content-Length"]))
                 played.asked.append((self.path, json.loads(asked)))
-                self._answer(json.dumps(CTR | {"serving_version": 3}).encode(), played.status)
+                self._answer(json.dumps(CTR | {"serving_version": 3, "passed_over": played.passed_over}).encode(), played.status)
 
             def _say_for_ever(self, head: bytes, more: bytes) -> None:
                 with suppress(ConnectionError):

@@ -10,7 +10,7 @@ import msgspec
 
 from afo.errors import AfoError, ClusterUnreachable, NotFound, UsageError
 from afo.model_servers.control_client import ModelServerClient, NobodyListens, read_client_token
-from afo.model_servers.served_state import ModelServerState, ServedModel, shortened
+from afo.model_servers.served_state import ModelServerState, SteeredModel, shortened
 from afo.site.config import load_config
 from afo_client.cli.options import examples
 from afo_client.serving.server_table import HEAD, model_text, version_rows
@@ -136,14 +136,22 @@ def _steer(call: str, text: str, clients: list[ModelServerClient], as_json: bool
     if as_json:
         print_json({"server": having[0].state.name, "model": msgspec.to_builtins(after)})
     else:
-        print_result(_outcome(after))
+        print_result("\n".join((_outcome(after), *_passed_over(after))))
 
 
-def _outcome(model: ServedModel) -> str:
+def _outcome(model: SteeredModel) -> str:
     if model.serving_version is None:
         return f"{model.name}: no version answers"
     canary = f", beside the canary of version {model.canary.version}" if model.canary else ""
     return f"{model.name}: version {model.serving_version} answers{', pinned' if model.pinned else ''}{canary}"
+
+
+def _passed_over(model: SteeredModel) -> list[str]:
+    """A line for each version that a call would have taken."""
+    return [
+        f"version {each.version} cannot be loaded, and was passed over: {each.reason}".replace("\n", " ")
+        for each in model.passed_over
+    ]
 
 
 def _clients(name: str | None, server: str | None, token_file: str | None) -> list[ModelServerClient]:

@@ -27,17 +27,17 @@ func (f *fake) State() []models.ModelState {
 	return []models.ModelState{{Name: "ctr", ServingVersion: &serving}}
 }
 
-func (f *fake) Rollback(model string, version int64, by string) error {
+func (f *fake) Rollback(model string, version int64, by string) ([]models.PassedOver, error) {
 	f.calls = append(f.calls, fmt.Sprint("rollback ", model, version, " ", by))
 	if version == 9 {
-		return status.Error(codes.FailedPrecondition, "version 9 cannot be loaded")
+		return nil, status.Error(codes.FailedPrecondition, "version 9 cannot be loaded")
 	}
-	return nil
+	return nil, nil
 }
 
-func (f *fake) Promote(model string, version int64, full bool, by string) error {
+func (f *fake) Promote(model string, version int64, full bool, by string) ([]models.PassedOver, error) {
 	f.calls = append(f.calls, fmt.Sprint("promote ", model, version, full, " ", by))
-	return nil
+	return []models.PassedOver{{Version: 4, Reason: "it is broken"}}, nil
 }
 
 func TestCallsAndTheState(t *testing.T) {
@@ -51,8 +51,8 @@ func TestCallsAndTheState(t *testing.T) {
 	}{
 		{"GET", "/v1/models", "", 200, `{"name":"default","pid":7,"started_at":1000,"grpc":"127.0.0.1:8500","rest":null,"models":[{"name":"ctr"`},
 		{"POST", "/v1/models/ctr:rollback", "", 200, `"serving_version":3`},
-		{"POST", "/v1/models/ctr:rollback", `{"version": 2}`, 200, `"serving_version":3`},
-		{"POST", "/v1/models/ctr:promote", `{}`, 200, `"name":"ctr"`},
+		{"POST", "/v1/models/ctr:rollback", `{"version": 2}`, 200, `"passed_over":[]}`},
+		{"POST", "/v1/models/ctr:promote", `{}`, 200, `"passed_over":[{"version":4,"reason":"it is broken"}]}`},
 		{"POST", "/v1/models/ctr:promote", `{"full": true}`, 200, `"name":"ctr"`},
 		{"POST", "/v1/models/ctr:promote", `{"full": null}`, 400, "full is null; leave it out"},
 		{"POST", "/v1/models/ctr:promote", `{"full": 1}`, 400, "cannot unmarshal number"},

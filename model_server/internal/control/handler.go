@@ -22,8 +22,8 @@ import (
 // Versions are those of all models: *models.Registry.
 type Versions interface {
 	State() []models.ModelState
-	Rollback(model string, version int64, by string) error
-	Promote(model string, version int64, full bool, by string) error
+	Rollback(model string, version int64, by string) ([]models.PassedOver, error)
+	Promote(model string, version int64, full bool, by string) ([]models.PassedOver, error)
 }
 
 // Server is what the state tells of the server itself. An address is nil where nothing listens.
@@ -39,6 +39,12 @@ type Server struct {
 type state struct {
 	Server
 	Models []models.ModelState `json:"models"`
+}
+
+// outcome is the answer of a call.
+type outcome struct {
+	models.ModelState
+	PassedOver []models.PassedOver `json:"passed_over"`
 }
 
 // mostBody is far more than a version takes.
@@ -81,7 +87,8 @@ func callOf(path string) (model, call string, ok bool) {
 	return model, call, ok && found && model != "" && (call == "rollback" || call == "promote")
 }
 
-// Steer makes the calls, of whoever may make them. An answer is the state of the model after it.
+// Steer makes the calls, of whoever may make them. An answer is the state of the model after it, and which versions
+// could not be taken.
 func Steer(versions Versions) func(w http.ResponseWriter, r *http.Request, who string) {
 	return func(w http.ResponseWriter, r *http.Request, who string) {
 		model, call, _ := callOf(r.URL.Path)
@@ -99,10 +106,11 @@ func Steer(versions Versions) func(w http.ResponseWriter, r *http.Request, who s
 		connection := http.NewResponseController(w)
 		connection.SetReadDeadline(time.Time{})  //nolint:errcheck // not a connection
 		connection.SetWriteDeadline(time.Time{}) //nolint:errcheck
+		var passed []models.PassedOver
 		if call == "rollback" {
-			err = versions.Rollback(model, version, who)
+			passed, err = versions.Rollback(model, version, who)
 		} else {
-			err = versions.Promote(model, version, full, who)
+			passed, err = versions.Promote(model, version, full, who)
 		}
 		if err != nil {
 			fail(w, err)
@@ -113,7 +121,7 @@ func Steer(versions Versions) func(w http.ResponseWriter, r *http.Request, who s
 				if each.ServingVersion != nil {
 					entry.Version = *each.ServingVersion
 				}
-				write(w, http.StatusOK, each)
+				write(w, http.StatusOK, outcome{each, append([]models.PassedOver{}, passed...)})
 			}
 		}
 	}

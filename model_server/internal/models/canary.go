@@ -88,7 +88,7 @@ func (m *model) settle() {
 	if m.trial != nil || m.held.Pinned != 0 || stable == 0 {
 		return
 	}
-	i := slices.IndexFunc(now.versions, func(each *version) bool { return m.held.TakesUp(each.number) })
+	i := slices.IndexFunc(now.versions, func(each *version) bool { return m.held.TakesUp(each.number) && m.isOnDisk(each.number) })
 	if i < 0 || now.versions[i].number <= stable {
 		return
 	}
@@ -126,17 +126,22 @@ func (m *model) pass(reading rollout.Reading) {
 	m.settle()
 }
 
-// missCanary ends a canary whose directory was removed: so a version is taken back without a call.
-func (m *model) missCanary(found []candidate) {
+// notice takes over what a look found. It ends a canary whose directory was removed: so a version is taken back without a
+// call. One whose directory is there again begins its canary.
+func (m *model) notice(found []candidate) {
 	m.deciding.Lock()
 	defer m.deciding.Unlock()
-	if m.trial == nil || slices.ContainsFunc(found, func(each candidate) bool { return each.number == m.trial.version }) {
-		return
+	m.onDisk = numbersIn(found)
+	if m.trial != nil && !m.isOnDisk(m.trial.version) {
+		m.log.Warn("a canary ends, as its directory is not there any more", "version", m.trial.version)
+		m.endTrial("removed")
+		m.publish(m.served.Load().versions) // the end of the look retires it
 	}
-	m.log.Warn("a canary ends, as its directory is not there any more", "version", m.trial.version)
-	m.endTrial("removed")
-	m.publish(m.served.Load().versions) // the next look retires it
+	m.settle()
 }
+
+// isOnDisk is false of a version that goes on from memory. Under deciding.
+func (m *model) isOnDisk(number int64) bool { return slices.Contains(m.onDisk, number) }
 
 func (m *model) endTrial(result string) {
 	m.trial = nil

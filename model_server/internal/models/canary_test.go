@@ -152,7 +152,7 @@ func TestRequestsThatNameAVersionAreNoneOfTheCanarys(t *testing.T) {
 
 func TestCallsEndACanary(t *testing.T) {
 	f := trying(t, "scores 0.25")
-	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.must(f.rollback("ctr", 0, "ann"))
 	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 1 || !got.Pinned || got.Rejected[0].Version != 2 {
 		t.Errorf("%+v", got)
 	}
@@ -161,13 +161,13 @@ func TestCallsEndACanary(t *testing.T) {
 	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 1 {
 		t.Errorf("%+v", got)
 	}
-	f.must(f.registry.Promote("ctr", 0, true, "ann"))
+	f.must(f.promote("ctr", 0, true, "ann"))
 	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 3 || got.Pinned {
 		t.Errorf("%+v", got)
 	}
 	f = trying(t, "scores 0.25")
 	f.write(3, "scores 0.25")
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 2 || got.Pinned {
 		t.Errorf("the canary is meant: %+v", got)
 	}
@@ -186,10 +186,10 @@ func TestCallsEndACanary(t *testing.T) {
 
 func TestAPromoteThatEndsAPinLeadsTheNewestVersionThroughItsCanary(t *testing.T) {
 	f := trying(t, "scores 0.25")
-	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.must(f.rollback("ctr", 0, "ann"))
 	f.write(3, "scores 0.25")
 	f.look()
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	if got := f.registry.State()[0]; got.Canary == nil || got.Canary.Version != 3 || *got.ServingVersion != 1 || got.Pinned || len(got.Rejected) != 1 {
 		t.Fatalf("%+v", got)
 	}
@@ -207,7 +207,7 @@ func TestAPromoteThatEndsAPinLeadsTheNewestVersionThroughItsCanary(t *testing.T)
 	// A call again, during a canary, gives it all requests.
 	f.write(4, "scores 0.25")
 	f.look()
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 4 {
 		t.Errorf("%+v", got)
 	}
@@ -228,7 +228,7 @@ func TestAVersionThatWasRejectedIsTriedAgainByAPromoteAndRejectedAgain(t *testin
 		if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 1 || len(got.Rejected) != 1 {
 			t.Fatalf("%+v", got)
 		}
-		f.must(f.registry.Promote("ctr", 0, false, "ann"))
+		f.must(f.promote("ctr", 0, false, "ann"))
 		if got := f.registry.State()[0]; got.Canary == nil || got.Canary.Version != 2 || *got.ServingVersion != 1 || len(got.Rejected) != 0 {
 			t.Fatalf("%+v", got)
 		}
@@ -242,26 +242,26 @@ func TestAVersionThatWasRejectedIsTriedAgainByAPromoteAndRejectedAgain(t *testin
 
 func TestAVersionThatHasAnsweredNeedsNoCanaryUnlessItWasRejected(t *testing.T) {
 	f := trying(t, "scores 0.25")
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
-	f.must(f.registry.Promote("ctr", 1, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 1, false, "ann"))
 	if got := f.registry.State()[0]; *got.ServingVersion != 1 || !got.Pinned || len(got.Rejected) != 0 {
 		t.Fatalf("%+v", got)
 	}
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 2 || got.Pinned {
 		t.Fatalf("%+v", got)
 	}
-	f.must(f.registry.Rollback("ctr", 1, "ann"))
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.rollback("ctr", 1, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	if got := f.registry.State()[0]; got.Canary == nil || got.Canary.Version != 2 || *got.ServingVersion != 1 {
 		t.Errorf("%+v", got)
 	}
-	f.must(f.registry.Rollback("ctr", 0, "ann"))
-	f.must(f.registry.Promote("ctr", 0, true, "ann"))
+	f.must(f.rollback("ctr", 0, "ann"))
+	f.must(f.promote("ctr", 0, true, "ann"))
 	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 2 || got.Pinned {
 		t.Errorf("%+v", got)
 	}
-	fails(t, f.registry.Promote("ctr", 2, true, "ann"), codes.InvalidArgument, "version is 2 and full is true")
+	fails(t, f.promote("ctr", 2, true, "ann"), codes.InvalidArgument, "version is 2 and full is true")
 }
 
 func TestAfterARestartACanaryBeginsAgain(t *testing.T) {
@@ -357,7 +357,7 @@ func TestASavedModelInThePlaceOfTheOneThatAnswersWaitsForAPromote(t *testing.T) 
 	if f.loads.Load() != 1 || f.said("a SavedModel is not taken up: it is another one than the version 3 that answers") != 1 {
 		t.Errorf("%d loads; %s", f.loads.Load(), f.log.text.String())
 	}
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	f.answers("other", 3)
 	f.look()
 	f.state(3, StateAvailable, "")
@@ -379,7 +379,7 @@ func TestARepairedVersionThatWasRejectedWaitsForAPromote(t *testing.T) {
 	if f.loads.Load() != 2 || f.said("version 2 was rejected, and another SavedModel is under its number") != 1 {
 		t.Errorf("%d loads; %s", f.loads.Load(), f.log.text.String())
 	}
-	f.must(f.registry.Promote("ctr", 2, false, "ann"))
+	f.must(f.promote("ctr", 2, false, "ann"))
 	f.answers("repaired", 2)
 }
 
@@ -392,6 +392,30 @@ func TestAnOlderExportIsNotTakenUpBesideACanarysStableVersion(t *testing.T) {
 	f.look()
 	f.answers("v20", 20)
 	f.state(10, StateEnd, "version 10 is older than 20")
-	f.must(f.registry.Promote("ctr", 10, false, "ann"))
+	f.must(f.promote("ctr", 10, false, "ann"))
 	f.answers("v10", 10)
+}
+
+func TestAVersionWhoseDirectoryIsGoneBecomesNoCanary(t *testing.T) {
+	for _, policy := range []config.Versions{{Latest: 2}, {Specific: []int64{1, 2, 3}}} {
+		f := newFakes(t, policy, withCanary)
+		f.write(1, "v1")
+		f.write(2, "v2")
+		f.look()
+		f.write(3, "v3")
+		f.look()
+		if got := f.registry.State()[0].Canary; got == nil || got.Version != 3 {
+			t.Fatalf("%+v", got)
+		}
+		f.remove(3)
+		f.look() // loads version 1 again in the free place
+		f.must(f.promote("ctr", 0, false, "ann"))
+		f.look()
+		if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 2 || f.said("a canary begins") != 1 {
+			t.Errorf("%+v: %+v; %s", policy, got, f.log.text.String())
+		}
+		if events := fmt.Sprint(f.events); events != "[canary begun canary removed]" {
+			t.Errorf("%+v: %s", policy, events)
+		}
+	}
 }

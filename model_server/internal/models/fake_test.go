@@ -206,6 +206,16 @@ func (f *fakes) ask(spec Spec, text string) (string, int64, error) {
 	return string(answer), version, err
 }
 
+func (f *fakes) rollback(name string, version int64, by string) error {
+	_, err := f.registry.Rollback(name, version, by)
+	return err
+}
+
+func (f *fakes) promote(name string, version int64, full bool, by string) error {
+	_, err := f.registry.Promote(name, version, full, by)
+	return err
+}
+
 // newFakes has one model, ctr, which is looked for when the test says so.
 func newFakes(t *testing.T, policy config.Versions, change ...func(*Options)) *fakes {
 	f := &fakes{

@@ -27,7 +27,7 @@ func TestWhatIsHeldIsKnownBeforeTheFirstLook(t *testing.T) {
 	f.write(1, "v1")
 	f.write(2, "v2")
 	f.look()
-	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.must(f.rollback("ctr", 1, "ann"))
 	if held := f.registry.Held("ctr"); held.Pinned != 1 || !held.Rejects(2) {
 		t.Error(held)
 	}
@@ -43,7 +43,7 @@ func TestALogSaysServingOfWhatServesByItself(t *testing.T) {
 		t.Error(f.log.text.String())
 	}
 	f.write(3, "v3")
-	f.must(f.registry.Promote("ctr", 3, false, "ann")) // which says so itself
+	f.must(f.promote("ctr", 3, false, "ann")) // which says so itself
 	if f.said(`"loaded a version" model=ctr version=3`) != 1 {
 		t.Error(f.log.text.String())
 	}

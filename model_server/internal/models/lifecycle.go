@@ -93,6 +93,9 @@ func (m *model) serve(loaded *version) {
 		}
 	}
 	delete(m.failures, loaded.number)
+	if !m.isOnDisk(loaded.number) {
+		m.onDisk = append(m.onDisk, loaded.number)
+	}
 	if m.trial != nil && m.trial.version == loaded.number {
 		m.endTrial("replaced") // by another SavedModel, which begins anew
 	}

@@ -41,7 +41,7 @@ func (m *model) look(ctx context.Context) {
 		m.say(err)
 		return
 	}
-	m.missCanary(found)
+	m.notice(found)
 	m.tellWithheld(found)
 	m.tellPin(found)
 	picked := m.pick(found)

@@ -38,7 +38,7 @@ func TestASplitSharesRequestsOut(t *testing.T) {
 	if split := f.registry.State()[0].Split; split["next"] != 25 {
 		t.Error(split)
 	}
-	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.must(f.rollback("ctr", 1, "ann"))
 	if split := f.registry.State()[0].Split; split != nil {
 		t.Error(split)
 	}
@@ -50,8 +50,8 @@ func TestASplitSharesRequestsOut(t *testing.T) {
 
 func TestARejectedVersionHasNoShareOfASplitUntilAPromote(t *testing.T) {
 	f := labelled(t, &config.Traffic{HashHeader: "x-user-id", Split: map[string]float64{"stable": 25, "next": 75}}, "v9")
-	fails(t, f.registry.Rollback("ctr", 0, "ann"), codes.FailedPrecondition, "`rollback ctr:VERSION` pins one for all requests, and to drop a challenger")
-	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	fails(t, f.rollback("ctr", 0, "ann"), codes.FailedPrecondition, "`rollback ctr:VERSION` pins one for all requests, and to drop a challenger")
+	f.must(f.rollback("ctr", 1, "ann"))
 	f.model().held.Pinned = 0 // as a version that was rejected otherwise
 	f.look()
 	f.model().publish(f.model().served.Load().versions)
@@ -60,7 +60,7 @@ func TestARejectedVersionHasNoShareOfASplitUntilAPromote(t *testing.T) {
 			t.Fatal(version, err)
 		}
 	}
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	chosen := map[string]int64{}
 	f.users(200, chosen)
 	counts := map[int64]int{}

@@ -43,6 +43,8 @@ type model struct {
 	rejectedAs map[int64]identity
 	// lostPin is what was logged of a pinned version that is gone.
 	lostPin string
+	// onDisk are the versions that the last look found, and those that were loaded since.
+	onDisk []int64
 	// promoteHelps: a pin or rejections keep versions on disk back.
 	promoteHelps atomic.Bool
 	// calls counts those that changed what is served: what was picked before holds no more.

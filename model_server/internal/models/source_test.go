@@ -50,10 +50,10 @@ func TestOfWhatIsCopiedOnlyCopiesAreServed(t *testing.T) {
 	f.look()
 	f.answers("three", 3)
 	f.state(4, StateEnd, "it was not copied")
-	if err := f.registry.Promote("ctr", 4, false, "ann"); err == nil || !strings.Contains(err.Error(), "has no version 4; available: 3, 2") {
+	if err := f.promote("ctr", 4, false, "ann"); err == nil || !strings.Contains(err.Error(), "has no version 4; available: 3, 2") {
 		t.Error(err)
 	}
-	f.must(f.registry.Rollback("ctr", 0, "ann")) // of the cache, as there is no base_path here
+	f.must(f.rollback("ctr", 0, "ann")) // of the cache, as there is no base_path here
 	f.answers("two", 2)
 	f.write(5, "base")
 	f.must(os.Rename(filepath.Join(f.base, "5", savedModel), filepath.Join(f.base, savedModel)))

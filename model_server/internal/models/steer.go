@@ -8,14 +8,14 @@ import (
 	"afo/model_server/internal/rollout"
 )
 
-func (m *model) rollBack(of call) error {
+func (m *model) rollBack(of call) ([]PassedOver, error) {
 	stands := m.standings()
 	targets, err := m.targetsOfRollback(of.version, stands)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var rejected []int64
-	err = m.take(of, stands, targets, func(held rollout.Held, target int64) rollout.Held {
+	passed, err := m.take(of, stands, targets, func(held rollout.Held, target int64) rollout.Held {
 		now := m.standingsNow()
 		for _, from := range []int64{stands.answering, now.answering, now.canary} {
 			if from > target && !slices.Contains(rejected, from) {
@@ -27,31 +27,31 @@ func (m *model) rollBack(of call) error {
 		return m.answeredBy(target, held)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for range rejected {
 		m.shared.events.Rejected(m.Name, rollout.ByCall)
 	}
-	return nil
+	return passed, nil
 }
 
 // promote makes a version answer all requests; 0: the canary under way, or the newest version.
-func (m *model) promote(of call) error {
+func (m *model) promote(of call) ([]PassedOver, error) {
 	stands := m.standings()
 	targets, err := m.targetsOfPromote(of.version, stands)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return m.take(of, stands, targets, func(held rollout.Held, target int64) rollout.Held { return m.promoted(held, target, of.version) })
 }
 
 // advance does the same to a canary under way, and to a version that has answered and was not rejected. Any other that is
 // newer than the one that answers begins its canary, where there are such.
-func (m *model) advance(of call) error {
+func (m *model) advance(of call) ([]PassedOver, error) {
 	stands := m.standings()
 	targets, err := m.targetsOfPromote(0, stands)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return m.take(of, stands, targets, func(held rollout.Held, target int64) rollout.Held {
 		now := m.standingsNow()

@@ -42,7 +42,7 @@ func (f *fakes) stands(version int64, pinned bool, rejected ...int64) {
 
 func TestARollbackLoadsTheVersionBeforeAndPinsIt(t *testing.T) {
 	f := looked(t, latest, []int64{1, 2, 3})
-	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.must(f.rollback("ctr", 0, "ann"))
 	f.stands(2, true, 3)
 	if reason := f.registry.State()[0].Rejected[0].Reason; reason != "rolled back to version 2 by a call" {
 		t.Error(reason)
@@ -52,25 +52,25 @@ func TestARollbackLoadsTheVersionBeforeAndPinsIt(t *testing.T) {
 	f.stands(2, true, 3)
 	f.until(func() bool { return f.closes.Load() == 1 })
 	f.state(3, StateEnd, "")
-	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.must(f.rollback("ctr", 1, "ann"))
 	f.stands(1, true, 3, 2)
-	f.must(f.registry.Promote("ctr", 2, false, "ann"))
+	f.must(f.promote("ctr", 2, false, "ann"))
 	f.stands(2, true, 3)
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	f.stands(4, false, 3)
 	f.write(5, "v5")
 	f.look()
 	f.stands(5, false, 3)
-	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.must(f.rollback("ctr", 0, "ann"))
 	f.stands(4, true, 3, 5)
-	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.must(f.rollback("ctr", 0, "ann"))
 	f.stands(2, true, 3, 5, 4) // 3 was rejected
 }
 
 func TestARollbackToAVersionThatIsLoadedLoadsNothing(t *testing.T) {
 	f := looked(t, config.Versions{Latest: 2}, []int64{1, 2, 3})
 	loads := f.loads.Load()
-	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.must(f.rollback("ctr", 0, "ann"))
 	f.stands(2, true, 3)
 	if f.loads.Load() != loads {
 		t.Errorf("%d loads after %d", f.loads.Load(), loads)
@@ -88,13 +88,13 @@ func TestACallThatFailsChangesNothing(t *testing.T) {
 		code codes.Code
 		says string
 	}{
-		{f.registry.Rollback("ctr", 0, ""), codes.FailedPrecondition, "version 2 of ctr cannot be loaded, and nothing has changed: it is broken"},
-		{f.registry.Rollback("ctr", 9, ""), codes.InvalidArgument, "newer than 3, which answers"},
-		{f.registry.Promote("ctr", 9, false, ""), codes.NotFound, "ctr has no version 9; available: 3, 2, 1"},
-		{f.registry.Promote("ctr", -1, false, ""), codes.InvalidArgument, "allowed: 1 or more"},
-		{f.registry.Rollback("cvr", 0, ""), codes.NotFound, "no model"},
-		{looked(t, latest, nil).registry.Rollback("ctr", 0, ""), codes.FailedPrecondition, "no version of ctr answers"},
-		{looked(t, latest, []int64{1}).registry.Rollback("ctr", 0, ""), codes.FailedPrecondition, "no version that is older than 1"},
+		{f.rollback("ctr", 0, ""), codes.FailedPrecondition, "version 2 of ctr cannot be loaded, and nothing has changed: it is broken"},
+		{f.rollback("ctr", 9, ""), codes.InvalidArgument, "newer than 3, which answers"},
+		{f.promote("ctr", 9, false, ""), codes.NotFound, "ctr has no version 9; available: 3, 2, 1"},
+		{f.promote("ctr", -1, false, ""), codes.InvalidArgument, "allowed: 1 or more"},
+		{f.rollback("cvr", 0, ""), codes.NotFound, "no model"},
+		{looked(t, latest, nil).rollback("ctr", 0, ""), codes.FailedPrecondition, "no version of ctr answers"},
+		{looked(t, latest, []int64{1}).rollback("ctr", 0, ""), codes.FailedPrecondition, "no version that is older than 1"},
 	} {
 		fails(t, each.err, each.code, each.says)
 	}
@@ -112,7 +112,7 @@ func TestARollbackWaitsForNoOtherLoad(t *testing.T) {
 		close(looks)
 	}()
 	<-f.loading
-	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.must(f.rollback("ctr", 0, "ann"))
 	f.stands(1, true, 2)
 	close(f.goOn)
 	<-looks
@@ -129,10 +129,10 @@ func TestOneCallOfAModelLoadsAtATime(t *testing.T) {
 	f.write(1, "v1")
 	f.write(2, "hangs")
 	done := make(chan error)
-	go func() { done <- f.registry.Rollback("ctr", 2, "ann") }()
+	go func() { done <- f.rollback("ctr", 2, "ann") }()
 	<-f.loading
 	f.answers("v3", 3)
-	fails(t, f.registry.Rollback("ctr", 1, "bob"), codes.Aborted,
+	fails(t, f.rollback("ctr", 1, "bob"), codes.Aborted,
 		"another call changes the versions of ctr: a rollback to version 2 by ann since 1970-01-01T00:16:40Z")
 	close(f.goOn)
 	f.must(<-done)
@@ -146,9 +146,9 @@ func TestACallForALoadedVersionWaitsForNoneThatLoads(t *testing.T) {
 	f := looked(t, config.Versions{Latest: 2}, []int64{2, 3})
 	f.write(1, "hangs")
 	done := make(chan error)
-	go func() { done <- f.registry.Rollback("ctr", 1, "ann") }()
+	go func() { done <- f.rollback("ctr", 1, "ann") }()
 	<-f.loading
-	f.must(f.registry.Rollback("ctr", 2, "bob"))
+	f.must(f.rollback("ctr", 2, "bob"))
 	f.stands(2, true, 3)
 	close(f.goOn)
 	fails(t, <-done, codes.Aborted, "another call has changed which version of ctr answers meanwhile")
@@ -176,12 +176,12 @@ func TestARollbackGoesToTheVersionThatAnsweredBefore(t *testing.T) {
 	f.look()
 	again := newFakes(t, latest, kept, func(options *Options) { options.Models[0].BasePath = f.base })
 	again.look()
-	again.must(again.registry.Rollback("ctr", 0, "ann"))
+	again.must(again.rollback("ctr", 0, "ann"))
 	again.stands(3, true, 5)
 	again.write(1, "broken")
 	f.must(os.RemoveAll(filepath.Join(f.base, "1")))
 	f.must(os.Rename(filepath.Join(again.base, "1"), filepath.Join(f.base, "1")))
-	again.must(again.registry.Rollback("ctr", 0, "ann"))
+	again.must(again.rollback("ctr", 0, "ann"))
 	again.stands(2, true, 5, 3)
 	again.state(1, StateEnd, "it is broken")
 	if again.said("a call takes a version, as others cannot be loaded") != 1 || again.said("passed_over=[1]") != 1 {
@@ -191,15 +191,15 @@ func TestARollbackGoesToTheVersionThatAnsweredBefore(t *testing.T) {
 
 func TestAPromotePassesOverDamagedVersions(t *testing.T) {
 	f := looked(t, latest, []int64{1, 2})
-	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.must(f.rollback("ctr", 1, "ann"))
 	f.write(3, "v3")
 	f.write(4, "broken")
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	f.stands(3, false, 2)
 	f.state(4, StateEnd, "it is broken")
-	f.must(f.registry.Promote("ctr", 3, false, "ann"))
+	f.must(f.promote("ctr", 3, false, "ann"))
 	f.stands(3, true, 2)
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	f.stands(3, false, 2)
 	f.look()
 	f.stands(3, false, 2)
@@ -214,7 +214,7 @@ func TestAPinSurvivesARestart(t *testing.T) {
 		}
 	}
 	f := looked(t, latest, []int64{1, 2, 3}, kept)
-	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.must(f.rollback("ctr", 0, "ann"))
 	again := newFakes(t, latest, kept, func(options *Options) { options.Models[0].BasePath = f.base })
 	again.look()
 	again.stands(2, true, 3)
@@ -223,10 +223,10 @@ func TestAPinSurvivesARestart(t *testing.T) {
 	}
 	f.must(os.Remove(path))
 	f.must(os.Mkdir(path, 0o700)) // nothing can be written there
-	fails(t, f.registry.Promote("ctr", 0, false, "ann"), codes.Internal, "nothing has changed: control.state_file cannot be written")
+	fails(t, f.promote("ctr", 0, false, "ann"), codes.Internal, "nothing has changed: control.state_file cannot be written")
 	f.stands(2, true, 3)
 	f.must(os.Remove(path))
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	elsewhere := looked(t, latest, []int64{7}, kept)
 	elsewhere.stands(7, false)
 	if elsewhere.said("is of another base_path, and does not count") != 1 {
@@ -246,23 +246,23 @@ func TestAVersionThatWasRejectedIsNotServedByItselfAfterARestart(t *testing.T) {
 	if again.registry.Ready() || again.said("each version that it holds was rejected, or is newer than the one that is pinned; found: 4; promote one") != 1 {
 		t.Error(again.log.text.String())
 	}
-	again.must(again.registry.Promote("ctr", 0, false, "ann"))
+	again.must(again.promote("ctr", 0, false, "ann"))
 	again.stands(4, false)
 }
 
 func TestAVersionThatIsNamedAnswersWhateverIsPinned(t *testing.T) {
 	f := looked(t, config.Versions{All: true}, []int64{1, 2, 3})
-	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.must(f.rollback("ctr", 1, "ann"))
 	f.look()
 	f.stands(1, true, 3)
 	if answer, version, err := f.ask(Spec{Name: "ctr", Version: 3}, "x"); answer != "v3" || version != 3 || err != nil {
 		t.Error(answer, version, err)
 	}
 	f = looked(t, config.Versions{Specific: []int64{2, 3}}, []int64{1, 2, 3})
-	f.must(f.registry.Rollback("ctr", 1, "ann"))
+	f.must(f.rollback("ctr", 1, "ann"))
 	f.look()
 	f.stands(1, true, 3)
-	f.must(f.registry.Promote("ctr", 0, false, "ann"))
+	f.must(f.promote("ctr", 0, false, "ann"))
 	f.look()
 	f.stands(3, false)
 	f.registry.shared.draining.Wait()
@@ -317,11 +317,11 @@ func TestSomeVersionAnswersHoweverCallsAndLooksFollow(t *testing.T) {
 		f.write(number, "x")
 		switch number % 3 {
 		case 0:
-			f.must(f.registry.Promote("ctr", 0, false, "ann"))
+			f.must(f.promote("ctr", 0, false, "ann"))
 		case 1:
-			f.must(f.registry.Rollback("ctr", 1, "ann"))
+			f.must(f.rollback("ctr", 1, "ann"))
 		case 2:
-			f.must(f.registry.Promote("ctr", 2, false, "ann"))
+			f.must(f.promote("ctr", 2, false, "ann"))
 		}
 	}
 	close(stop)
@@ -330,7 +330,7 @@ func TestSomeVersionAnswersHoweverCallsAndLooksFollow(t *testing.T) {
 	if f.wrong.Load() || f.closes.Load() != f.loads.Load() {
 		t.Errorf("%v: %d loaded, %d closed", f.wrong.Load(), f.loads.Load(), f.closes.Load())
 	}
-	fails(t, f.registry.Rollback("ctr", 0, "ann"), codes.Unavailable, "stopping")
+	fails(t, f.rollback("ctr", 0, "ann"), codes.Unavailable, "stopping")
 	if strings.Contains(f.log.text.String(), "level=ERROR") {
 		t.Error(f.log.text.String())
 	}
@@ -338,12 +338,12 @@ func TestSomeVersionAnswersHoweverCallsAndLooksFollow(t *testing.T) {
 
 func TestAPinnedVersionIsNotReplacedOnItsPlace(t *testing.T) {
 	f := looked(t, latest, []int64{2, 3})
-	f.must(f.registry.Rollback("ctr", 2, "ann"))
+	f.must(f.rollback("ctr", 2, "ann"))
 	f.write(2, "other")
 	f.look()
 	f.stands(2, true, 3)
 	f.state(2, StateAvailable, "another one than the version 2 that answers")
-	f.must(f.registry.Promote("ctr", 2, false, "ann"))
+	f.must(f.promote("ctr", 2, false, "ann"))
 	f.answers("other", 2)
 }
 
@@ -352,7 +352,7 @@ func TestAPinnedVersionThatIsGoneIsNamed(t *testing.T) {
 	kept := func(options *Options) { options.Store = store }
 	f := looked(t, latest, []int64{3, 4}, kept)
 	f.must(err)
-	f.must(f.registry.Rollback("ctr", 3, "ann"))
+	f.must(f.rollback("ctr", 3, "ann"))
 	f.remove(3)
 	f.look()
 	f.stands(3, true, 4)
@@ -374,7 +374,7 @@ func TestAPinnedVersionThatIsGoneIsNamed(t *testing.T) {
 	if none.registry.Ready() || !none.registry.PromoteHelps("ctr") || none.said("the pinned version is gone") != 1 {
 		t.Error(none.log.text.String())
 	}
-	none.must(none.registry.Promote("ctr", 0, false, "ann"))
+	none.must(none.promote("ctr", 0, false, "ann"))
 	none.look()
 	none.stands(4, false)
 	if none.registry.PromoteHelps("ctr") || none.registry.State()[0].PinnedVersion != nil {
@@ -391,6 +391,33 @@ func TestARollbackFindsVersionsThatWereCopied(t *testing.T) {
 		f.look()
 	}
 	f.registry.shared.draining.Wait()
-	f.must(f.registry.Rollback("ctr", 0, "ann"))
+	f.must(f.rollback("ctr", 0, "ann"))
 	f.stands(1, true, 2)
+}
+
+func TestAPromoteGoesOnToARejectedVersionWhereTheNewestIsDamaged(t *testing.T) {
+	f := newFakes(t, latest, withCanary)
+	f.write(2, "v2")
+	f.look()
+	f.write(3, "v3")
+	f.look()
+	f.must(f.rollback("ctr", 0, "ann"))
+	f.stands(2, true, 3)
+	f.write(4, "broken")
+	passed, err := f.registry.Promote("ctr", 0, false, "ann")
+	f.must(err)
+	if fmt.Sprint(passed) != "[{4 it is broken}]" {
+		t.Error(passed)
+	}
+	if got := f.registry.State()[0]; got.Canary == nil || got.Canary.Version != 3 || *got.ServingVersion != 2 || got.Pinned {
+		t.Errorf("%+v", got)
+	}
+	// Of those that are older than the one that answers, a rejected one is not taken.
+	f = looked(t, latest, []int64{1, 2, 3})
+	f.must(f.rollback("ctr", 0, "ann"))
+	f.must(f.rollback("ctr", 0, "ann"))
+	f.must(f.promote("ctr", 3, false, "ann"))
+	f.write(3, "broken")
+	f.must(f.promote("ctr", 0, false, "ann"))
+	f.stands(1, false, 2)
 }

@@ -12,17 +12,18 @@ import (
 
 // take has the first of some versions that can be loaded answer as holding says. What fails changes nothing.
 // One that is loaded waits for no other call: a call that is loading meanwhile is refused once it has loaded.
-func (m *model) take(of call, stands standings, targets []candidate, holding func(held rollout.Held, target int64) rollout.Held) error {
+func (m *model) take(of call, stands standings, targets []candidate, holding func(held rollout.Held, target int64) rollout.Held) ([]PassedOver, error) {
+	var passed []PassedOver
 	var loaded *version
 	target := targets[0]
 	if !m.isLoaded(target) {
 		leave, err := m.enter(of)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer leave()
-		if target, loaded, err = m.firstLoadable(targets); err != nil {
-			return err
+		if target, loaded, passed, err = m.firstLoadable(targets); err != nil {
+			return nil, err
 		}
 	}
 	hold := func(held rollout.Held) rollout.Held { return holding(held, target.number) }
@@ -34,10 +35,10 @@ func (m *model) take(of call, stands standings, targets []candidate, holding fun
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m.sayTaken(of, target.number)
-	return nil
+	return passed, nil
 }
 
 func (m *model) sayTaken(of call, version int64) {
@@ -74,30 +75,34 @@ func (m *model) enter(of call) (leave func(), err error) {
 }
 
 // firstLoadable passes over versions that cannot be loaded. Where none can it is the first one's error.
-func (m *model) firstLoadable(targets []candidate) (candidate, *version, error) {
+func (m *model) firstLoadable(targets []candidate) (taken candidate, loaded *version, passed []PassedOver, err error) {
 	var first error
-	var passed []int64
 	for _, target := range targets[:min(len(targets), mostPassedOver+1)] {
 		if m.isLoaded(target) {
 			m.sayPassed(target.number, passed)
-			return target, nil, nil
+			return target, nil, passed, nil
 		}
 		loaded, err := m.loadForCall(target)
 		if err == nil {
 			m.sayPassed(target.number, passed)
-			return target, loaded, nil
+			return target, loaded, passed, nil
 		}
-		passed = append(passed, target.number)
+		passed = append(passed, PassedOver{target.number, status.Convert(err).Message()})
 		if first == nil {
-			first = err
+			first = status.Errorf(codes.FailedPrecondition, "version %d of %s cannot be loaded, and nothing has changed: %s",
+				target.number, m.Name, status.Convert(err).Message())
 		}
 	}
-	return candidate{}, nil, first
+	return candidate{}, nil, nil, first
 }
 
-func (m *model) sayPassed(taken int64, passed []int64) {
-	if len(passed) > 0 {
-		m.log.Warn("a call takes a version, as others cannot be loaded", "version", taken, "passed_over", passed)
+func (m *model) sayPassed(taken int64, passed []PassedOver) {
+	var numbers []int64
+	for _, each := range passed {
+		numbers = append(numbers, each.Version)
+	}
+	if len(numbers) > 0 {
+		m.log.Warn("a call takes a version, as others cannot be loaded", "version", taken, "passed_over", numbers)
 	}
 }
 
@@ -112,8 +117,7 @@ func (m *model) loadForCall(target candidate) (*version, error) {
 	if err != nil {
 		m.set(target.number, StateEnd, err)
 		m.log.Error("a version that a call asks for cannot be loaded; "+m.remains(), "version", target.number, "path", target.path, "error", err)
-		return nil, status.Errorf(codes.FailedPrecondition, "version %d of %s cannot be loaded, and nothing has changed: %s",
-			target.number, m.Name, status.Convert(err).Message())
+		return nil, err
 	}
 	m.sayServing(loaded, warmed, time.Since(began))
 	return loaded, nil

@@ -64,12 +64,12 @@ func (m *model) targetsOfPromote(version int64, stands standings) ([]candidate, 
 	if there := m.served.Load().find(stands.canary); version == 0 && there != nil {
 		return []candidate{there.candidate}, nil
 	}
-	return m.newest(version)
+	return m.newest(version, stands.answering)
 }
 
 // newest finds the versions to promote, of which the first one is meant; 0: the newest that the policy may pick, then
-// older ones that were not rejected.
-func (m *model) newest(version int64) ([]candidate, error) {
+// older ones, of which those that are older than the one that answers were not rejected.
+func (m *model) newest(version, answering int64) ([]candidate, error) {
 	found, err := m.available()
 	if err != nil {
 		return nil, err
@@ -79,7 +79,9 @@ func (m *model) newest(version int64) ([]candidate, error) {
 		if each.number == version {
 			return []candidate{each}, nil
 		}
-		if version == 0 && m.mayPick(each.number) && (len(targets) == 0 || m.mayAnswer(each.number)) {
+		isNewer := each.number > answering && !m.goesOnFromMemory(each.number)
+		isOlder := each.number <= answering && (len(targets) == 0 || m.mayAnswer(each.number))
+		if version == 0 && m.mayPick(each.number) && (isNewer || isOlder) {
 			targets = append(targets, each)
 		}
 	}
@@ -123,6 +125,13 @@ func (m *model) loadedNow(version int64) (candidate, error) {
 
 func (m *model) changed(version int64) error {
 	return status.Errorf(codes.Aborted, "version %d of %s was unloaded meanwhile; call again", version, m.Name)
+}
+
+// goesOnFromMemory says whether a version is loaded, and was not on disk any more at the last look.
+func (m *model) goesOnFromMemory(version int64) bool {
+	m.deciding.Lock()
+	defer m.deciding.Unlock()
+	return m.find(version) != nil && !m.isOnDisk(version)
 }
 
 func (m *model) mayPick(version int64) bool {

@@ -97,6 +97,12 @@ def test_promote_and_rollback_ask_the_server_that_has_the_model(
         assert played.asked[1::2] == [("/v1/models/ctr:rollback", {"version": 3}), ("/v1/models/ctr:promote", {})]
         assert run(["serving", "promote", "ctr", "--full"]) == 0
         assert played.asked[-1] == ("/v1/models/ctr:promote", {"full": True})
+        assert "cannot be loaded" not in capsys.readouterr().out
+        played.passed_over = [{"version": 6, "reason": "it is\ndamaged"}, {"version": 5, "reason": "x" * 600}]
+        assert run(["serving", "promote", "ctr"]) == 0
+        _, first, second = capsys.readouterr().out.splitlines()
+        assert first == "version 6 cannot be loaded, and was passed over: it is damaged"
+        assert second == f"version 5 cannot be loaded, and was passed over: {'x' * 500}…"
         assert run(["serving", "promote", "ctr:3", "--full"]) == 2
         assert "ctr:3 names a version, which takes all requests at once" in capsys.readouterr().err
         played.status = 409
