@@ -58,7 +58,9 @@ class Played:
             def do_POST(self) -> None:
                 asked = self.rfile.read(int(self.headers["Content-Length"]))
                 played.asked.append((self.path, json.loads(asked)))
-                self._answer(json.dumps(CTR | {"serving_version": 3, "passed_over": played.passed_over}).encode(), played.status)
+                self._answer(
+                    json.dumps(CTR | {"serving_version": 3, "passed_over": played.passed_over}).encode(), played.status
+                )
 
             def _say_for_ever(self, head: bytes, more: bytes) -> None:
                 with suppress(ConnectionError):

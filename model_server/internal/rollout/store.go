@@ -45,7 +45,7 @@ func OpenStore(path string) (*Store, error) {
 	}
 	text, err := readStore(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+		return s, refuseLink(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("control.state_file cannot be read, which holds pinned and rejected versions: %w", err)
@@ -55,6 +55,16 @@ func OpenStore(path string) (*Store, error) {
 			" take the newest version of each model", path, err)
 	}
 	return s, nil
+}
+
+// refuseLink refuses a link to a file that is not there: its disk may be away, and what it holds with it.
+func refuseLink(path string) error {
+	target, err := os.Readlink(path)
+	if err != nil {
+		return nil // there is nothing, not even a link
+	}
+	return fmt.Errorf("control.state_file %s, which holds pinned and rejected versions, is a link to %s, which is not there; bring that back,"+
+		" or remove the link to take the newest version of each model", path, target)
 }
 
 func readStore(path string) ([]byte, error) {

@@ -61,6 +61,17 @@ func TestAFileThatIsDamagedIsRefused(t *testing.T) {
 	}
 }
 
+func TestALinkToNothingIsNoFirstStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "default.json")
+	target := filepath.Join(t.TempDir(), "away", "default.json")
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenStore(path); err == nil || !strings.Contains(err.Error(), target+", which is not there; bring that back, or remove the link") {
+		t.Error(err)
+	}
+}
+
 func TestWhatCannotBeWrittenIsNotHeld(t *testing.T) {
 	store, err := OpenStore(filepath.Join(t.TempDir(), "none", "default.json"))
 	if err != nil {
