@@ -75,6 +75,13 @@ func (m copiers) problems(model string) []models.Problem {
 	return nil
 }
 
+func (m copiers) remote(model string) []int64 {
+	if copier := m[model]; copier != nil {
+		return copier.There()
+	}
+	return nil
+}
+
 // check refuses a version that lies where a model is copied to and is no copy.
 func (m copiers) check(model string, version int64) error {
 	if copier := m[model]; copier != nil {

@@ -105,7 +105,7 @@ func (s *server) holdModels(settings *config.Config, load models.Loader, store *
 	s.registry = models.New(models.Options{
 		Models: settings.Models, Load: load, Log: s.log, Events: counted, Slots: slots, Poll: settings.Poll(),
 		LoadBehind: settings.Processor.AskersCompute(),
-		Changed:    func() { s.health.Update(s.registry) }, Problems: s.copiers.problems, Check: s.copiers.check, Store: store,
+		Changed:    func() { s.health.Update(s.registry) }, Problems: s.copiers.problems, Remote: s.copiers.remote, Check: s.copiers.check, Store: store,
 	})
 	return counted, nil
 }

@@ -7,6 +7,8 @@ from msgspec.structs import force_setattr
 
 #: Characters of a text that a server says; of a longer one the first are kept.
 MOST_TEXT = 500
+#: State of a version that is newer than the one that answers, and that a pin or a canary comes before.
+WAITING = "WAITING"
 _Label = Annotated[str, Meta(max_length=MOST_TEXT)]
 
 
@@ -58,6 +60,11 @@ class Canary(_Said, frozen=True, kw_only=True):
     error_rate: float | None = None
     latency_ratio: float | None = None
     score_psi: float | None = None
+    #: How long it goes on at least, and of how many requests; None: of an older server.
+    duration_seconds: float | None = None
+    min_requests: int | None = None
+    #: What its end waits for now.
+    waits: str = ""
 
 
 class Mirror(_Said, frozen=True, kw_only=True):
@@ -95,12 +102,19 @@ class ServedModel(_Said, frozen=True, kw_only=True):
     mirror: Mirror | None = None
     rejected: tuple[Rejected, ...] = ()
     requests_per_second: float = 0.0
+    #: Newer versions that wait for a pin or a canary to end; `versions` has the newest of them.
+    waiting: int = 0
     versions: tuple[ServedVersion, ...] = ()
 
     @property
     def lost_pin(self) -> int | None:
         """The pinned version, where another one answers, or none."""
         return self.pinned_version if self.pinned_version != self.serving_version else None
+
+    @property
+    def unlisted(self) -> int:
+        """How many of those that wait `versions` has not."""
+        return max(0, self.waiting - sum(each.state == WAITING for each in self.versions))
 
     def is_rejected(self, version: int) -> bool:
         """Whether a version is not taken up by itself."""

@@ -22,7 +22,7 @@ def model_text(server: ModelServerState, model: ServedModel, now: float) -> str:
     lines = [_line(f"{model.name} on {server.name or 'a server'} (process {server.pid}), {model.base_path}")]
     lines.append(f"  {_answering(model)}")
     if model.canary is not None:
-        lines.append(f"  canary: {_canary(model.canary, now)}")
+        lines.append(_line(f"  canary: {_canary(model.canary, now)}"))
     if model.split:
         lines.append(_line("  split: " + ", ".join(f"{label} {share:g}%" for label, share in model.split.items())))
     if model.mirror is not None:
@@ -36,6 +36,8 @@ def model_text(server: ModelServerState, model: ServedModel, now: float) -> str:
     ]
     if rows:
         lines.append(table(_VERSION_HEAD, rows))
+    if model.unlisted:
+        lines.append(f"{model.unlisted:,} more versions wait, which are older than those listed")
     lines += [_line(f"version {version.version}: {version.message}") for version in model.versions if version.message]
     return "\n".join(lines)
 
@@ -82,8 +84,12 @@ def _milliseconds(value: float | None) -> str:
 def _canary(of: Canary, now: float) -> str:
     measured = {"error rate": of.error_rate, "latency ratio": of.latency_ratio, "PSI of scores": of.score_psi}
     since = f" for {span_text(max(0.0, now - of.since))}" if of.since else ""
-    facts = (f"{name} {value:.4g}" for name, value in measured.items() if value is not None)
-    return ", ".join((f"version {of.version}, {of.traffic_percent:g}%{since}", f"{of.requests:,} requests", *facts))
+    duration = "" if of.duration_seconds is None else f" of {span_text(of.duration_seconds)}"
+    least = "" if of.min_requests is None else f" of at least {of.min_requests:,}"
+    facts = [f"{name} {value:.4g}" for name, value in measured.items() if value is not None]
+    answered = f"{of.requests:,} requests{least}"
+    text = ", ".join((f"version {of.version}, {of.traffic_percent:g}%{since}{duration}", answered, *facts))
+    return f"{text}; it waits: {of.waits}" if of.waits else text
 
 
 def _mirror(of: Mirror) -> str:

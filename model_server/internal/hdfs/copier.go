@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -51,7 +53,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Copier keeps the versions of one remote directory here. One goroutine runs it; any number asks for Problems.
+// Copier keeps the versions of one remote directory here. One goroutine runs it; any number asks for Problems and There.
 type Copier struct {
 	Options
 	local
@@ -62,6 +64,7 @@ type Copier struct {
 	checked  map[int64]checked
 	failures map[int64]failure
 	problems atomic.Pointer[[]models.Problem]
+	there    atomic.Pointer[[]int64]
 }
 
 // New makes a copier, and the directory that it copies into before Run, or says what is wrong with that.
@@ -83,6 +86,14 @@ func New(options Options) (*Copier, error) {
 func (c *Copier) Problems() []models.Problem {
 	if found := c.problems.Load(); found != nil {
 		return *found
+	}
+	return nil
+}
+
+// There are the versions of the remote directory, as of the last look that could list it.
+func (c *Copier) There() []int64 {
+	if listed := c.there.Load(); listed != nil {
+		return *listed
 	}
 	return nil
 }
@@ -136,6 +147,8 @@ func (c *Copier) pass(ctx context.Context) ([]models.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
+	listed := slices.Collect(maps.Keys(there))
+	c.there.Store(&listed)
 	here, err := c.versions()
 	if err != nil {
 		return nil, err

@@ -21,6 +21,9 @@ func TestAFreshCacheGetsWhatIsPinnedAndNothingNewer(t *testing.T) {
 		m.pass()
 		m.is("2")
 		m.says("")
+		if there := m.There(); !slices.Equal(slices.Sorted(slices.Values(there)), []int64{1, 2, 3, 4, 5}) {
+			t.Error(there)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ func (m *model) eligible(found []candidate) []candidate {
 	if m.Versions.Latest == 0 {
 		return found
 	}
-	newest := m.ceiling(found)
+	newest := m.ceiling(numbersIn(found))
 	kept := slices.DeleteFunc(slices.Clone(found), func(each candidate) bool {
 		return each.number > newest || !m.held.TakesUp(each.number)
 	})
@@ -43,14 +43,14 @@ func (m *model) eligible(found []candidate) []candidate {
 
 // ceiling is the newest version that may be taken up: no newer one than is pinned, none beside a canary, and at the start
 // first the one that was stable.
-func (m *model) ceiling(found []candidate) int64 {
+func (m *model) ceiling(found []int64) int64 {
 	switch {
 	case m.held.Pinned != 0:
 		return m.held.Pinned
 	case m.trial != nil:
 		return m.trial.version
-	case len(m.served.Load().versions) == 0 && slices.ContainsFunc(found, func(each candidate) bool {
-		return each.number <= m.held.Stable && m.standing(each.number) == untried
+	case len(m.served.Load().versions) == 0 && slices.ContainsFunc(found, func(number int64) bool {
+		return number <= m.held.Stable && m.standing(number) == untried
 	}):
 		return m.held.Stable
 	}

@@ -31,6 +31,8 @@ type Options struct {
 	Changed func()
 	// Problems are what keeps versions from coming to a model's base_path; nil: they come from nowhere else.
 	Problems func(model string) []Problem
+	// Remote are the versions at the place that a model is copied from; nil: it is copied from nowhere.
+	Remote func(model string) []int64
 	// Check refuses a version that came to where a model is copied to from elsewhere; nil: nothing is copied.
 	Check func(model string, version int64) error
 	// Now is a clock; nil: the time.
@@ -49,6 +51,7 @@ type shared struct {
 	events   Events
 	changed  func()
 	problems func(string) []Problem
+	remote   func(string) []int64
 	check    func(string, int64) error
 	now      func() time.Time
 	store    *rollout.Store
@@ -83,7 +86,8 @@ func New(options Options) *Registry {
 	}
 	shared := &shared{
 		load: options.Load, loading: make(chan struct{}, 1), poll: options.Poll, log: options.Log,
-		events: options.Events, changed: options.Changed, problems: options.Problems, check: options.Check, now: now, store: store, patience: usualPatience,
+		events: options.Events, changed: options.Changed, problems: options.Problems, remote: options.Remote, check: options.Check, now: now, store: store,
+		patience: usualPatience,
 		priority: priority{behind: options.LoadBehind},
 	}
 	r := &Registry{models: map[string]*model{}, shared: shared, slots: options.Slots}

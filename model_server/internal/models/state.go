@@ -1,6 +1,7 @@
 package models
 
 import (
+	"fmt"
 	"time"
 
 	"afo/model_server/internal/rollout"
@@ -19,7 +20,9 @@ type ModelState struct {
 	Mirror            *MirrorState        `json:"mirror"`
 	Rejected          []rollout.Rejection `json:"rejected"`
 	RequestsPerSecond float64             `json:"requests_per_second"`
-	Versions          []VersionState      `json:"versions"`
+	// Waiting is how many versions wait, of which the newest are in Versions.
+	Waiting  int64          `json:"waiting"`
+	Versions []VersionState `json:"versions"`
 }
 
 // CanaryState is how a canary under way stands.
@@ -31,6 +34,10 @@ type CanaryState struct {
 	ErrorRate      float64  `json:"error_rate"`
 	LatencyRatio   *float64 `json:"latency_ratio"`
 	ScorePSI       *float64 `json:"score_psi"`
+	// DurationSeconds and MinRequests are what it has to reach; Waits is what its end waits for.
+	DurationSeconds float64 `json:"duration_seconds"`
+	MinRequests     int64   `json:"min_requests"`
+	Waits           string  `json:"waits"`
 }
 
 // MirrorState is of the requests that are asked again.
@@ -96,6 +103,7 @@ func (m *model) state() ModelState {
 	for _, each := range statuses {
 		state.Versions = append(state.Versions, m.versionState(each, served.find(each.Version)))
 	}
+	state.Versions, state.Waiting = m.withWaiting(state.Versions)
 	return state
 }
 
@@ -103,9 +111,22 @@ func (m *model) canaryState() *CanaryState {
 	if m.trial == nil {
 		return nil
 	}
-	reading := m.Canary.Gate.Bounds().Read(&m.trial.Trial)
-	return &CanaryState{m.trial.version, m.Canary.TrafficPercent, m.trial.since.Unix(), reading.Requests, reading.ErrorRate,
-		reading.LatencyRatio, reading.ScorePSI}
+	gate := m.Canary.Gate.Bounds()
+	reading := gate.Read(&m.trial.Trial)
+	return &CanaryState{
+		Version: m.trial.version, TrafficPercent: m.Canary.TrafficPercent, Since: m.trial.since.Unix(), Requests: reading.Requests,
+		ErrorRate: reading.ErrorRate, LatencyRatio: reading.LatencyRatio, ScorePSI: reading.ScorePSI,
+		DurationSeconds: m.Canary.Duration().Seconds(), MinRequests: gate.MinRequests, Waits: m.waitsFor(gate.Judge(reading)),
+	}
+}
+
+// waitsFor is what keeps a canary from its end: what the gate cannot judge yet, or else its duration. Under deciding.
+func (m *model) waitsFor(verdict rollout.Verdict) string {
+	left := m.Canary.Duration() - m.shared.now().Sub(m.trial.since)
+	if verdict.Waits == "" && left > 0 {
+		return fmt.Sprintf("its duration %s is over in %s", m.Canary.Duration(), left.Round(time.Second))
+	}
+	return verdict.Waits
 }
 
 func (m *model) mirrorState(served *serving) *MirrorState {

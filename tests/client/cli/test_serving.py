@@ -86,6 +86,22 @@ def test_status_is_all_of_a_model_and_nothing_that_steers_a_terminal(
     assert "  canary: version 5, 5% for " in text
 
 
+def test_status_says_why_the_newest_version_is_not_live(servers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    canary = {
+        "version": 5, "traffic_percent": 5, "since": 1, "requests": 7, "duration_seconds": 600, "min_requests": 200,
+        "waits": "the canary has\nanswered 7",
+    }  # fmt: skip
+    newest = {"version": 6, "state": "WAITING", "message": "the canary of version 5 is under way"}
+    with on_socket(Played(CTR | {"canary": canary, "waiting": 3, "versions": [newest, VERSION]})):
+        assert run(["serving", "ls"]) == 0
+        assert capsys.readouterr().out.splitlines()[1].split() == ["default", "ctr", "6", "WAITING", "0.0"]
+        assert run(["serving", "status", "ctr"]) == 0
+    text = capsys.readouterr().out
+    assert " of 10 min 0 s, 7 requests of at least 200; it waits: the canary has answered 7\n" in text
+    assert "\n2 more versions wait, which are older than those listed\n" in text
+    assert text.endswith("version 6: the canary of version 5 is under way\n")
+
+
 def test_promote_and_rollback_ask_the_server_that_has_the_model(
     servers: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -34,6 +34,18 @@ def test_versions_with_their_ages_and_servers_that_do_not_answer(serve: Serve) -
     assert f"{hung} No answer:" in shown
 
 
+def test_versions_that_wait_and_what_a_canary_waits_for(serve: Serve) -> None:
+    canary = {"version": 4, "traffic_percent": 5, "waits": "too few <requests>"}
+    newest = {"version": 6, "state": "WAITING", "message": "the canary of version 4 is under way"}
+    with on_port(Played(CTR | {"canary": canary, "waiting": 3, "versions": [newest, VERSION]})) as url:
+        page = text(serve(model_servers=(url,)), "/serving")
+    shown = words(page)
+    assert "6 WAITING the canary of version 4 is under way" in shown
+    assert "4 AVAILABLE canary 5 % too few &lt;requests&gt;" in shown
+    assert "2 more versions wait" in shown
+    assert '<span class="bad">WAITING' not in page
+
+
 def test_long_texts_make_no_long_page(serve: Serve) -> None:
     long = "x" * 5000
     versions = [VERSION | {"state": long, "message": long}] * 16
