@@ -1,6 +1,10 @@
 package models
 
-import "afo/model_server/internal/rollout"
+import (
+	"slices"
+
+	"afo/model_server/internal/rollout"
+)
 
 // Held is what is kept of a model over restarts, known from its making on: which version is pinned or stable, and which
 // are not taken up. Of a model that is not there it is nothing.
@@ -14,15 +18,14 @@ func (r *Registry) Held(name string) rollout.Held {
 	return m.held
 }
 
-// whatOf says whether a version that was loaded serves by itself: a canary is on trial, and one that is newer than what a
-// call has pinned meanwhile, or that a call is loading, waits.
+// whatOf says whether a version that was loaded serves by itself: has requests that name no version, and not as a canary.
 func (m *model) whatOf(loaded *version) string {
 	m.deciding.Lock()
 	defer m.deciding.Unlock()
 	now := m.served.Load()
-	waits := m.Versions.Latest > 0 && m.held.Pinned != 0 && loaded.number > m.held.Pinned
-	if waits || now.find(loaded.number) != loaded || now.trial != nil && now.trial.version == loaded.number {
-		return "loaded a version"
+	hasShare := now.trial == nil && slices.ContainsFunc(now.route.Shares, func(each rollout.Share) bool { return each.Version == loaded.number })
+	if now.find(loaded.number) == loaded && (now.route.Default == loaded.number || hasShare) {
+		return "serving a version"
 	}
-	return "serving a version"
+	return "loaded a version"
 }

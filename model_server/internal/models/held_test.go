@@ -48,3 +48,25 @@ func TestALogSaysServingOfWhatServesByItself(t *testing.T) {
 		t.Error(f.log.text.String())
 	}
 }
+
+func TestOnlyWhatAnswersIsSaidToBeServed(t *testing.T) {
+	f := newFakes(t, config.Versions{Latest: 2}, withCanary)
+	f.write(1, "v1")
+	f.write(2, "v2")
+	f.look()
+	if f.said(`"serving a version" model=ctr version=2`) != 1 || f.said(`"loaded a version" model=ctr version=1`) != 1 || f.said("serving a version") != 1 {
+		t.Error(f.log.text.String())
+	}
+	// The one that answers goes on from memory, and an older one is loaded beside it.
+	f = newFakes(t, config.Versions{Latest: 2}, withCanary)
+	f.write(2, "v2")
+	f.look()
+	f.remove(2)
+	f.write(1, "v1")
+	f.look()
+	f.answers("v2", 2)
+	f.state(1, StateAvailable, "")
+	if f.said("is not taken up") != 0 || f.said(`"loaded a version" model=ctr version=1`) != 1 {
+		t.Error(f.log.text.String())
+	}
+}

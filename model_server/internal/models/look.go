@@ -76,8 +76,13 @@ type picked struct {
 func (m *model) pick(found []candidate) picked {
 	m.deciding.Lock()
 	defer m.deciding.Unlock()
+	return picked{m.pickNow(found), m.calls}
+}
+
+// pickNow is under deciding.
+func (m *model) pickNow(found []candidate) []candidate {
 	wanted := wanted(m.Versions, m.eligible(found), m.standing)
-	return picked{m.withoutReplaced(m.withPinned(wanted, found)), m.calls}
+	return m.withoutReplaced(m.withPinned(wanted, found))
 }
 
 // standing is under deciding.

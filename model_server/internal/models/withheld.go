@@ -36,8 +36,9 @@ func (m *model) tellWithheld(found []candidate) {
 	m.deciding.Lock()
 	before := m.withheld
 	m.withheld = map[int64]withheld{}
+	taken := numbersIn(m.pickNow(found))
 	for _, each := range found {
-		if reason := m.whyWithheld(each, found); reason != "" {
+		if reason := m.whyWithheld(each, found, taken); reason != "" {
 			m.withheld[each.number] = withheld{each.identity, reason}
 		}
 	}
@@ -58,8 +59,9 @@ func (m *model) tellWithheld(found []candidate) {
 	}
 }
 
-// whyWithheld is "" for what may be taken up, and for rejected versions that are as they were. Under deciding.
-func (m *model) whyWithheld(of candidate, found []candidate) string {
+// whyWithheld is "" for what may be taken up, and for rejected versions that are as they were. Taken are versions
+// that the policy picks. Under deciding.
+func (m *model) whyWithheld(of candidate, found []candidate, taken []int64) string {
 	served := m.find(of.number)
 	answers := m.served.Load().route.Default
 	switch {
@@ -76,7 +78,7 @@ func (m *model) whyWithheld(of candidate, found []candidate) string {
 		return ""
 	case !m.held.TakesUp(of.number):
 		return fmt.Sprintf("version %d is not newer than %d, which was rejected or left", of.number, m.held.Floor)
-	case m.Canary != nil && of.number < answers && of.number == found[0].number:
+	case m.Canary != nil && of.number < answers && of.number == found[0].number && !slices.Contains(taken, of.number):
 		return fmt.Sprintf("version %d is older than %d, which answers and goes on from memory", of.number, answers)
 	}
 	return ""
