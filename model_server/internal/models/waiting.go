@@ -11,8 +11,9 @@ const (
 	// stateWaiting is of a version that is newer than the one that answers, and that something else comes before. TensorFlow
 	// Serving's API has no such state.
 	stateWaiting = "WAITING"
-	// mostWaiting is how many of those that nothing else is known of are listed, the newest; the others are counted.
-	mostWaiting = 4
+	// mostWaiting is how many of those that nothing else is known of are listed, the newest; the others are counted. With
+	// them and mostEnded, a thousand models are still an answer that a client reads.
+	mostWaiting = 2
 )
 
 // waiting says why versions that are newer than the one that answers do not, by their numbers. Under deciding.
