@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // Unmarshal reads one JSON object, and nothing after it. Besides unknown keys it refuses those that encoding/json would
-// take though they are not those that are known: in capitals, or twice in an object, where the last one would win. All
-// keys are in small letters, but for those in the objects that are named free, which are anybody's.
+// take though they are not those that are known: in other letters that fold to the same, or twice in an object, where the
+// last one would win. All keys are of small letters of ASCII, digits and _, among which none folds to another one, but for
+// those in the objects that are named free, which are anybody's.
 func Unmarshal(text []byte, into any, free ...string) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -68,10 +70,13 @@ func checkKey(key string, free bool, seen map[string]bool) error {
 		return fmt.Errorf("the key %q is there twice; remove one", key)
 	}
 	seen[key] = true
-	for _, each := range key {
-		if each >= 'A' && each <= 'Z' && !free {
-			return fmt.Errorf("unknown field %q: keys are in small letters", key)
-		}
+	if !free && strings.ContainsFunc(key, foreign) {
+		return fmt.Errorf("unknown field %+q: keys are in small letters (a to z), digits and _", key)
 	}
 	return nil
+}
+
+// foreign is true of what no key that is known has.
+func foreign(each rune) bool {
+	return each != '_' && (each < 'a' || each > 'z') && (each < '0' || each > '9')
 }
