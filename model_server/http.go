@@ -28,7 +28,7 @@ func newHTTPServer(log *slog.Logger, handler http.Handler, deadline time.Duratio
 		Handler: handler, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime + deadline,
 		WriteTimeout: headerTime + deadline + answerTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: mostHeaderBytes,
-		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog:       newErrorLog(log, time.Now),
 	}
 }
 

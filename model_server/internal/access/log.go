@@ -9,6 +9,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"afo/model_server/internal/throttle"
 )
 
 const (
@@ -16,8 +18,6 @@ const (
 	mostQueued = 4096
 	// mostBuffered bytes are written at once.
 	mostBuffered = 64 << 10
-	// failuresEvery is how often a log that cannot be written is complained of.
-	failuresEvery = time.Minute
 )
 
 // Log writes entries as lines of JSON. It never keeps a request waiting, nor fails one: an entry for which there is no
@@ -37,12 +37,11 @@ type Log struct {
 	dropped, allDropped, allFailed atomic.Int64
 
 	// Of the goroutine that writes.
-	file       io.WriteCloser
-	buffer     []byte
-	lines      int64 // in the buffer
-	torn       bool  // the file ends within a line
-	failed     int64 // since it was last complained of
-	complained time.Time
+	file      io.WriteCloser
+	buffer    []byte
+	lines     int64 // in the buffer
+	torn      bool  // the file ends within a line
+	complaint throttle.Line
 }
 
 // OpenLog appends to a file, or writes to standard output where its path is "-".
@@ -221,11 +220,9 @@ func (l *Log) flush() {
 
 // fail counts the lines of a write as lost, though some of them may be there.
 func (l *Log) fail(err error) {
-	l.failed += l.lines
 	l.allFailed.Add(l.lines)
-	if now := l.now(); l.complained.IsZero() || now.Sub(l.complained) >= failuresEvery {
-		l.log.Error("the access log cannot be written; requests are answered all the same", "lines", l.failed, "error", err)
-		l.complained, l.failed = now, 0
+	if failed, told := l.complaint.Add(l.lines, l.now()); told {
+		l.log.Error("the access log cannot be written; requests are answered all the same", "lines", failed, "error", err)
 	}
 }
 

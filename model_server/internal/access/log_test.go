@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"afo/model_server/internal/throttle"
 )
 
 // patient is a context for what ends at once where nothing is broken.
@@ -227,7 +229,7 @@ func TestAWriteThatFailsIsCountedAndSaidOnceAMinute(t *testing.T) {
 	if strings.Count(said.String(), "cannot be written") != 1 {
 		t.Errorf("logged: %s", said)
 	}
-	step <- now.Add(failuresEvery)
+	step <- now.Add(throttle.Every)
 	one("e", full)
 	if err := l.Close(patient(t)); err != nil {
 		t.Fatal(err)

@@ -7,10 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-)
 
-// refusalsEvery is how often it is logged that connections are refused: whoever opens them decides how many there are.
-const refusalsEvery = time.Minute
+	"afo/model_server/internal/throttle"
+)
 
 // Bounded is a listener that takes a number of connections at once, and closes each further one. Left unaccepted they would
 // pile up in the kernel, and their clients wait without a word.
@@ -19,8 +18,8 @@ type Bounded struct {
 	most          int64
 	log           *slog.Logger
 	open, refused atomic.Int64
-	// complained is when refusals were logged last. Of Accept alone, which one goroutine calls.
-	complained time.Time
+	// complaint is throttled: whoever opens connections decides how many are refused.
+	complaint throttle.Line
 }
 
 // Bound takes most connections of a listener at once.
@@ -46,8 +45,7 @@ func (b *Bounded) Accept() (net.Conn, error) {
 func (b *Bounded) refuse(taken net.Conn) {
 	taken.Close() //nolint:errcheck // nothing was sent
 	refused := b.refused.Add(1)
-	if now := time.Now(); b.complained.IsZero() || now.Sub(b.complained) >= refusalsEvery {
-		b.complained = now
+	if _, told := b.complaint.Add(1, time.Now()); told {
 		b.log.Warn("connections are refused: limits.connections are open", "address", b.Addr().String(),
 			"limit", b.most, "from", taken.RemoteAddr().String(), "refused_so_far", refused)
 	}
