@@ -73,6 +73,12 @@ type started struct {
 
 func begin(t *testing.T, change func(map[string]any)) *started {
 	t.Helper()
+	return beginBy(t, change, os.Args[0])
+}
+
+// beginBy starts the server with a command that is given its arguments.
+func beginBy(t *testing.T, change func(map[string]any), command ...string) *started {
+	t.Helper()
 	s := &started{t: t, directory: t.TempDir()}
 	s.must(compiled())
 	settings := map[string]any{
@@ -86,7 +92,7 @@ func begin(t *testing.T, change func(map[string]any)) *started {
 	}
 	text, err := json.Marshal(settings)
 	s.must(err)
-	s.process = exec.Command(os.Args[0], "--config", s.write("config.json", string(text)))
+	s.process = exec.Command(command[0], append(command[1:], "--config", s.write("config.json", string(text)))...)
 	s.process.Env = append(os.Environ(), "AFO_TEST_SERVER=1")
 	output, err := s.process.StderrPipe()
 	s.must(err)
@@ -215,6 +221,36 @@ func TestEachAddressTakesSoManyConnectionsAndNoMore(t *testing.T) {
 		if code != 200 || !strings.Contains(body, line) {
 			t.Error(line, code, body)
 		}
+	}
+}
+
+// beginWithin starts a server that may open so many files.
+func beginWithin(t *testing.T, files int) *started {
+	return beginBy(t, nil, "sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files), os.Args[0])
+}
+
+func TestAFloodOfConnectionsLeavesFilesToTheRest(t *testing.T) {
+	s := beginWithin(t, 320)
+	if most := s.says("limits.connections is 1000, and `ulimit -n` is 320.* takes (\\d+) connections"); most != "32" {
+		t.Error(most)
+	}
+	address, url := s.says(grpcLine), "http://"+s.says(restLine)
+	for range 320 {
+		opened, err := net.Dial("tcp", address)
+		s.must(err)
+		t.Cleanup(func() { _ = opened.Close() })
+	}
+	if code, body := s.got(url + "/healthz"); code != 200 {
+		t.Error(code, body)
+	}
+	s.write("ctr/1/saved_model.pb", "x")
+	s.says("serving a version")
+	s.until(func() bool {
+		_, body := s.got(url + "/metrics")
+		return strings.Contains(body, `afo_serving_connections{api="grpc"} 32`+"\n")
+	})
+	if s = beginWithin(t, 280); s.ends() != 1 || !strings.Contains(s.said.String(), "`ulimit -n` is 280, of which 256 are") {
+		t.Error(s.said.String())
 	}
 }
 

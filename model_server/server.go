@@ -61,10 +61,7 @@ func newServer(log *slog.Logger, settings *config.Config, library *processor.Lib
 	if err != nil {
 		return nil, err
 	}
-	if s.grpcListen, err = s.listen("grpc", settings.GRPC, settings.Limits, counted); err != nil {
-		return nil, err
-	}
-	if s.httpListen, err = s.listen("rest", settings.REST, settings.Limits, counted); err != nil {
+	if err := s.listenClients(settings, counted); err != nil {
 		return nil, err
 	}
 	s.grpc = grpcapi.NewServer(grpcapi.Options{
@@ -132,8 +129,28 @@ func loader(library *processor.Library) models.Loader {
 	}
 }
 
+// listenClients takes no more connections than there are descriptors for.
+func (s *server) listenClients(settings *config.Config, counted *metrics.Metrics) error {
+	files, err := connections.OpenFiles()
+	if err != nil {
+		return err
+	}
+	most, warning, err := connections.Fit(settings.Limits.Connections, settings.Addresses(), files)
+	if err != nil {
+		return err
+	}
+	if warning != "" {
+		s.log.Warn(warning)
+	}
+	if s.grpcListen, err = s.listen("grpc", settings.GRPC, most, counted); err != nil {
+		return err
+	}
+	s.httpListen, err = s.listen("rest", settings.REST, most, counted)
+	return err
+}
+
 // listen is nil where there is no address. The key is that of the address, and the API in metrics.
-func (s *server) listen(key string, at config.Listener, limits config.Limits, counted *metrics.Metrics) (net.Listener, error) {
+func (s *server) listen(key string, at config.Listener, most int, counted *metrics.Metrics) (net.Listener, error) {
 	if at.Address == "" {
 		return nil, nil
 	}
@@ -141,7 +158,7 @@ func (s *server) listen(key string, at config.Listener, limits config.Limits, co
 	if err != nil {
 		return nil, fmt.Errorf("%s.address is %s, where nothing can listen: %w", key, at.Address, err)
 	}
-	bounded := connections.Bound(listener, limits.Connections, s.log)
+	bounded := connections.Bound(listener, most, s.log)
 	counted.Connections(key, bounded.Open, bounded.Refused)
 	return bounded, nil
 }

@@ -98,6 +98,17 @@ type TLS struct {
 	ClientCA    string `json:"client_ca"`
 }
 
+// Addresses is how many the server answers clients at.
+func (c *Config) Addresses() int {
+	set := 0
+	for _, each := range []Listener{c.GRPC, c.REST} {
+		if each.Address != "" {
+			set++
+		}
+	}
+	return set
+}
+
 // Poll is the time between two looks for new versions.
 func (c *Config) Poll() time.Duration { return seconds(c.PollSeconds) }
 
