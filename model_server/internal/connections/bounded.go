@@ -43,7 +43,8 @@ func (b *Bounded) Accept() (net.Conn, error) {
 }
 
 func (b *Bounded) refuse(taken net.Conn) {
-	taken.Close() //nolint:errcheck // nothing was sent
+	// Last, so that whoever sees its end finds it counted and told.
+	defer taken.Close() //nolint:errcheck // nothing was sent
 	refused := b.refused.Add(1)
 	if _, told := b.complaint.Add(1, time.Now()); told {
 		b.log.Warn("connections are refused: limits.connections are open", "address", b.Addr().String(),
