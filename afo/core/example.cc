@@ -13,6 +13,8 @@ namespace {
 constexpr const char* kNoExample = "is no tf.Example: its bytes are damaged or of another message";
 // Names that a decoder remembers: records with a name of their own each would fill the memory.
 constexpr std::size_t kMostKnown = 1 << 16;
+// As long as no name is in an entry of the usual form. What is remembered may stay for other records.
+constexpr std::size_t kLongName = 128;
 
 const char* NameOf(ListKind kind) {
   return kind == ListKind::kBytes ? "bytes" : kind == ListKind::kFloat ? "float" : "int64";
@@ -189,7 +191,7 @@ int ExampleDecoder::ColumnOf(std::string_view name) {
     return known_[found->second].column();
   }
   const int column = columns_.Find(name);
-  if (known_.size() < kMostKnown) {
+  if (known_.size() < kMostKnown && name.size() < kLongName) {
     const auto added = place_.emplace(name, known_.size()).first;
     known_.emplace_back(added->first, column);
     unread_ += column < 0 ? 1 : 0;

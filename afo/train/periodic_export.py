@@ -105,7 +105,7 @@ class PeriodicExport:
             return reply
         except (ClusterUnreachable, PermissionDenied) as error:  # another program may have got its port meanwhile
             if not self._is_unanswered:
-                LOG.warning("no version is exported until the Application Master answers: %s", one_line(str(error)))
+                LOG.warning("no version is exported until the Application Master allows one: %s", one_line(str(error)))
             self._is_unanswered, self._next = True, time.monotonic() + _UNANSWERED_S
             return m.VersionReply()
 

@@ -66,7 +66,7 @@ class CopiesInHDFS:
         while not self._over.wait(_LOOK_S):
             try:
                 self._look()
-            except AfoError as error:  # the next look does what this one has not
+            except (AfoError, OSError) as error:  # the next look does what this one has not
                 self.given_up[type(error).__name__] += 1
 
     def _look(self) -> None:
@@ -84,7 +84,7 @@ class CopiesInHDFS:
         files = [each for each in version.rglob("*") if each.is_file()]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(storage.upload, map(str, files), [f"{beside}/{each.relative_to(version)}" for each in files]))
-        if not version.exists():
+        if {each for each in version.rglob("*") if each.is_file()} != set(files):  # it is being deleted
             storage.delete(beside, recursive=True)
             return
         storage.rename(beside, f"{self.base_path}/{number}")

@@ -135,11 +135,18 @@ def problems(soak: Soak) -> list[str]:
     found += [f"of HDFS: {answer}" for answer in soak.of_hdfs.answers if answer.code][:20]
     if not all(each.right for each in verified):
         found.append("no answer was compared")
+    if answered_by(soak.of_hdfs) < soak.exported // 2:
+        found.append(f"of {soak.exported} versions {answered_by(soak.of_hdfs)} answered from HDFS")
     if len({each.pid for each in soak.of_hdfs.samples}) != 1:
         found.append("the server of HDFS has ended")
     if growth(longest_life(soak.of_hdfs.samples)) > MOST_GROWTH:
         found.append(f"memory grows by more than {MOST_GROWTH:.0f} MiB an hour")
     return found
+
+
+def answered_by(seen: Seen) -> int:
+    """How many versions answered."""
+    return len({each.version for each in seen.answers if not each.code})
 
 
 def page(soak: Soak, rates: str) -> str:
@@ -220,7 +227,7 @@ def _of_server(name: str, seen: Seen, expected: dict[int, Expected]) -> str:
     return (
         f"Of {name}, answers compared: {checked.right:,} right, {len(checked.wrong)} wrong, "
         f"{len(checked.of_unloadable)} of versions that TensorFlow cannot load, {checked.unknown} of versions that "
-        f"were gone before it could; by {len({each.version for each in seen.answers if not each.code})} versions; "
+        f"were gone before it could; by {answered_by(seen)} versions; "
         f"{seen.refused} refused. Age of the newest gradient in the version that answers, once a second, all "
         f"faults included: p50 {np.percentile(ages, 50):.1f} s, p95 {np.percentile(ages, 95):.1f} s, "
         f"longest {max(ages):.1f} s."

@@ -196,6 +196,15 @@ TEST_CASE("a decoder is of no use after records in another order, or with many n
   CHECK(!taught.decoder.IsOfUse());
 }
 
+TEST_CASE("a decoder remembers no name that is too long for the usual form") {
+  std::string entries = Entry("id", IntList({8})) + kLabel;
+  for (int i = 0; i < 65; ++i) entries += Entry("f" + std::to_string(i) + std::string(128, 'x'), IntList({1}));
+  Click click;
+  REQUIRE(click.decoder.Decode(Record(entries), 0) == "");
+  CHECK(click.ids[0] == 8);
+  CHECK(click.decoder.IsOfUse());
+}
+
 TEST_CASE("of an entry with two names the last counts, whatever a decoder knows") {
   const auto part = [](char tag, const std::string& bytes) {
     return std::string{tag, static_cast<char>(bytes.size())} + bytes;

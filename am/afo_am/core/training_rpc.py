@@ -219,7 +219,9 @@ class TrainingRpc:
         end."""
         evaluations = self._context.state.evaluations
         gate = evaluations.gate
-        if not gate.export.gates_versions or evaluations.final is not None:
+        if not gate.export.gates_versions or evaluations.final is not None or not gate.window:
+            return
+        if gate.is_exported(gate.window[-1].manifest):  # it was measured again
             return
         if withheld := gate.withheld(gate.window):
             self._context.record(withheld)

@@ -37,7 +37,7 @@ def model_text(server: ModelServerState, model: ServedModel, now: float) -> str:
     if rows:
         lines.append(table(_VERSION_HEAD, rows))
     if model.unlisted:
-        lines.append(f"{model.unlisted:,} more versions wait, which are older than those listed")
+        lines.append(f"{model.unlisted:,} more versions wait")
     lines += [_line(f"version {version.version}: {version.message}") for version in model.versions if version.message]
     return "\n".join(lines)
 

@@ -33,10 +33,10 @@ func Fit(wanted, addresses int, openFiles uint64) (most int, warning string, err
 	if openFiles > keptFiles {
 		left = (openFiles - keptFiles) / each
 	}
-	if left < least {
+	if lowest := uint64(min(least, wanted)); left < lowest {
 		return 0, "", fmt.Errorf("`ulimit -n` is %d, of which %d are for other files than connections: that leaves %d for each of %d addresses;"+
-			" allowed: %d or more; raise it to %d, or to %d for limits.connections of %d",
-			openFiles, keptFiles, left, addresses, least, each*least+keptFiles, needed, wanted)
+			" allowed: %d or more; raise it to %d for these, or to %d for limits.connections of %d",
+			openFiles, keptFiles, left, addresses, lowest, each*lowest+keptFiles, needed, wanted)
 	}
 	return int(left), fmt.Sprintf("limits.connections is %d, and `ulimit -n` is %d, of which %d are for other files: each of %d addresses takes %d"+
 		" connections; raise `ulimit -n` to %d", wanted, openFiles, keptFiles, addresses, left, needed), nil

@@ -17,7 +17,7 @@ func TestConnectionsLeaveFilesToTheRest(t *testing.T) {
 		{1000, 2, 1024, 384, "each of 2 addresses takes 384 connections; raise `ulimit -n` to 2256"},
 		{1000, 2, 288, 16, "takes 16 connections"}, {5, 2, 266, 5, ""}, {1000, 0, 10, 1000, ""}, {1 << 20, 2, math.MaxUint64, 1 << 20, ""},
 		{1000, 2, 287, 0, "`ulimit -n` is 287, of which 256 are for other files than connections: that leaves 15 for each of 2 addresses"},
-		{5, 2, 265, 0, "that leaves 4 for each"}, {1000, 2, 100, 0, "that leaves 0 for each of 2 addresses; allowed: 16 or more; raise it to 288, or to 2256 for"},
+		{5, 2, 265, 0, "that leaves 4 for each of 2 addresses; allowed: 5 or more; raise it to 266 for"}, {1000, 2, 100, 0, "that leaves 0 for each of 2 addresses; allowed: 16 or more; raise it to 288 for these, or to 2256 for"},
 	} {
 		most, says, err := Fit(each.wanted, each.addresses, each.openFiles)
 		if err != nil {

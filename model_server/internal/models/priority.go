@@ -45,8 +45,12 @@ func (p *priority) run(change func()) {
 
 // comeBehind puts this thread behind others. Where that is forbidden, it is as they are.
 func comeBehind() {
-	wanted := unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: niceOfLoads, Runtime: uint64(sliceOfLoads)}
+	nice := int32(niceOfLoads)
+	if own, err := unix.SchedGetAttr(0, 0); err == nil {
+		nice = max(nice, own.Nice) // the whole server may be behind others
+	}
+	wanted := unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: nice, Runtime: uint64(sliceOfLoads)}
 	if unix.SchedSetAttr(0, &wanted, 0) != nil {
-		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), niceOfLoads)
+		_ = unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), int(nice))
 	}
 }

@@ -24,7 +24,8 @@ func slice(t *testing.T) time.Duration {
 	t.Helper()
 	attributes, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return 0
 	}
 	return time.Duration(attributes.Runtime)
 }
@@ -36,7 +37,7 @@ func TestLoadsComeBehindRequests(t *testing.T) {
 	for _, each := range []struct {
 		behind bool
 		want   [3]int
-	}{{true, [3]int{usual, niceOfLoads, niceOfLoads}}, {false, [3]int{usual, usual, usual}}} {
+	}{{true, [3]int{usual, max(usual, niceOfLoads), max(usual, niceOfLoads)}}, {false, [3]int{usual, usual, usual}}} {
 		p := priority{behind: each.behind}
 		for i, want := range each.want {
 			p.run(func() {
@@ -61,7 +62,7 @@ func TestVersionsAreTakenDownBehindRequests(t *testing.T) {
 	f.write(2, "two")
 	f.look()
 	f.registry.shared.draining.Wait()
-	if f.closes.Load() != 1 || f.closedAt.Load() != niceOfLoads {
+	if f.closes.Load() != 1 || f.closedAt.Load() != max(int64(nice(t)), niceOfLoads) {
 		t.Errorf("%d closed, at nice %d", f.closes.Load(), f.closedAt.Load())
 	}
 }

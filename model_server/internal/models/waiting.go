@@ -32,13 +32,16 @@ func (m *model) waiting() map[int64]string {
 
 // addRemote adds versions at the place that base_path is copied from, of which those that wait are not copied. Under deciding.
 func (m *model) addRemote(reasons map[int64]string, there []int64, ceiling int64) {
-	answers := m.served.Load().route.Default
+	if len(there) == 0 {
+		return
+	}
+	answers, newest := m.served.Load().route.Default, slices.Max(there)
 	for _, number := range there {
 		if _, here := reasons[number]; here || m.find(number) != nil {
 			continue
 		}
 		reasons[number] = m.whyWaits(number, ceiling)
-		isNext := m.Versions.Latest == 0 || number == slices.Max(there)
+		isNext := m.Versions.Latest == 0 || number == newest
 		if reasons[number] == "" && isNext && number > answers && !m.held.Rejects(number) {
 			reasons[number] = "it is not copied from " + m.BasePath + " yet"
 		}

@@ -147,7 +147,7 @@ def test_a_checkpoint_that_was_not_measured_or_is_not_good_enough_is_no_version(
     exporting.away.append(ClusterUnreachable("nobody answers"))
     with caplog.at_level("WARNING", logger="afo"):
         assert [choose(), choose()] == [None, None]
-    assert caplog.text.count("until the Application Master answers: nobody answers") == 1
+    assert caplog.text.count("until the Application Master allows one: nobody answers") == 1
     exporting.away.clear()
     exporting.exporter._next = 0.0
     better = exporting.checkpoint(4.0, auc=0.7)

@@ -98,7 +98,7 @@ def test_status_says_why_the_newest_version_is_not_live(servers: Path, capsys: p
         assert run(["serving", "status", "ctr"]) == 0
     text = capsys.readouterr().out
     assert " of 10 min 0 s, 7 requests of at least 200; it waits: the canary has answered 7\n" in text
-    assert "\n2 more versions wait, which are older than those listed\n" in text
+    assert "\n2 more versions wait\n" in text
     assert text.endswith("version 6: the canary of version 5 is under way\n")
 
 
