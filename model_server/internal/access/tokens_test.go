@@ -1,7 +1,6 @@
 package access
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -11,9 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"afo/model_server/internal/logtest"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -25,26 +25,8 @@ const (
 	second = "second-token-0123456789"
 )
 
-// text is a log in memory.
-type text struct {
-	mutex sync.Mutex
-	bytes bytes.Buffer
-}
-
-func (t *text) Write(of []byte) (int, error) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	return t.bytes.Write(of)
-}
-
-func (t *text) String() string {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	return t.bytes.String()
-}
-
-func logger() (*slog.Logger, *text) {
-	to := &text{}
+func logger() (*slog.Logger, *logtest.Log) {
+	to := &logtest.Log{}
 	return slog.New(slog.NewTextHandler(to, nil)), to
 }
 
@@ -59,7 +41,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-func openTokens(t *testing.T, content string) (*Tokens, string, *text) {
+func openTokens(t *testing.T, content string) (*Tokens, string, *logtest.Log) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tokens")
 	write(t, path, content)

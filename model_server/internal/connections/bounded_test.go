@@ -6,36 +6,19 @@ import (
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
+
+	"afo/model_server/internal/logtest"
 )
 
-// text is a log that is written and read by any number of goroutines.
-type text struct {
-	mutex sync.Mutex
-	all   strings.Builder
-}
-
-func (t *text) Write(line []byte) (int, error) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	return t.all.Write(line)
-}
-
-func (t *text) String() string {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	return t.all.String()
-}
-
 // bounded takes connections and gives them to whoever reads the channel.
-func bounded(t *testing.T, most int) (*Bounded, <-chan net.Conn, *text) {
+func bounded(t *testing.T, most int) (*Bounded, <-chan net.Conn, *logtest.Log) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := &text{}
+	said := &logtest.Log{}
 	b := Bound(listener, most, slog.New(slog.NewTextHandler(said, nil)))
 	taken := make(chan net.Conn)
 	go func() {

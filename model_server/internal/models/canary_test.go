@@ -12,7 +12,6 @@ import (
 	"afo/model_server/internal/config"
 	"afo/model_server/internal/rollout"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 )
 
@@ -111,7 +110,7 @@ func TestACanaryThatBreaksItsGateIsRejected(t *testing.T) {
 		f.look()
 		f.look()
 		if f.said("a canary is rejected: "+says) != 1 || f.loads.Load() != 2 {
-			t.Errorf("%s: %d loads; %s", text, f.loads.Load(), f.log.text.String())
+			t.Errorf("%s: %d loads; %s", text, f.loads.Load(), f.log.String())
 		}
 		f.registry.shared.draining.Wait()
 		f.state(2, StateEnd, "")
@@ -130,7 +129,7 @@ func TestACanaryWaitsForWhatItIsComparedWith(t *testing.T) {
 		f.model().judge()
 	}
 	if f.registry.State()[0].Canary == nil || f.said("a canary waits though its duration is over: the canary has answered 0 requests") != 1 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 }
 
@@ -182,86 +181,6 @@ func TestCallsEndACanary(t *testing.T) {
 	}
 	f.registry.shared.draining.Wait()
 	f.state(3, StateEnd, "")
-}
-
-func TestAPromoteThatEndsAPinLeadsTheNewestVersionThroughItsCanary(t *testing.T) {
-	f := trying(t, "scores 0.25")
-	f.must(f.rollback("ctr", 0, "ann"))
-	f.write(3, "scores 0.25")
-	f.look()
-	f.must(f.promote("ctr", 0, false, "ann"))
-	if got := f.registry.State()[0]; got.Canary == nil || got.Canary.Version != 3 || *got.ServingVersion != 1 || got.Pinned || len(got.Rejected) != 1 {
-		t.Fatalf("%+v", got)
-	}
-	if f.said("a version is promoted by a call, and begins its canary") != 1 {
-		t.Error(f.log.text.String())
-	}
-	f.look()
-	f.users(400, map[string]int64{})
-	f.pass(time.Minute)
-	f.model().judge()
-	f.look()
-	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 3 || len(got.Rejected) != 1 {
-		t.Errorf("%+v", got)
-	}
-	// A call again, during a canary, gives it all requests.
-	f.write(4, "scores 0.25")
-	f.look()
-	f.must(f.promote("ctr", 0, false, "ann"))
-	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 4 {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestAVersionThatWasRejectedIsTriedAgainByAPromoteAndRejectedAgain(t *testing.T) {
-	store, err := rollout.OpenStore("")
-	f := newFakes(t, latest, withCanary, func(options *Options) { options.Store = store })
-	f.must(err)
-	f.write(1, "scores 0.25")
-	f.look()
-	f.write(2, "fails")
-	f.look()
-	for range 2 {
-		f.users(400, map[string]int64{})
-		f.model().judge()
-		f.look()
-		if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 1 || len(got.Rejected) != 1 {
-			t.Fatalf("%+v", got)
-		}
-		f.must(f.promote("ctr", 0, false, "ann"))
-		if got := f.registry.State()[0]; got.Canary == nil || got.Canary.Version != 2 || *got.ServingVersion != 1 || len(got.Rejected) != 0 {
-			t.Fatalf("%+v", got)
-		}
-	}
-	again := newFakes(t, latest, withCanary, func(options *Options) { options.Store, options.Models[0].BasePath = store, f.base })
-	again.look()
-	if got := again.registry.State()[0]; got.Canary == nil || got.Canary.Version != 2 || *got.ServingVersion != 1 {
-		t.Errorf("a restart goes on with what was promoted: %+v", got)
-	}
-}
-
-func TestAVersionThatHasAnsweredNeedsNoCanaryUnlessItWasRejected(t *testing.T) {
-	f := trying(t, "scores 0.25")
-	f.must(f.promote("ctr", 0, false, "ann"))
-	f.must(f.promote("ctr", 1, false, "ann"))
-	if got := f.registry.State()[0]; *got.ServingVersion != 1 || !got.Pinned || len(got.Rejected) != 0 {
-		t.Fatalf("%+v", got)
-	}
-	f.must(f.promote("ctr", 0, false, "ann"))
-	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 2 || got.Pinned {
-		t.Fatalf("%+v", got)
-	}
-	f.must(f.rollback("ctr", 1, "ann"))
-	f.must(f.promote("ctr", 0, false, "ann"))
-	if got := f.registry.State()[0]; got.Canary == nil || got.Canary.Version != 2 || *got.ServingVersion != 1 {
-		t.Errorf("%+v", got)
-	}
-	f.must(f.rollback("ctr", 0, "ann"))
-	f.must(f.promote("ctr", 0, true, "ann"))
-	if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 2 || got.Pinned {
-		t.Errorf("%+v", got)
-	}
-	fails(t, f.promote("ctr", 2, true, "ann"), codes.InvalidArgument, "version is 2 and full is true")
 }
 
 func TestAfterARestartACanaryBeginsAgain(t *testing.T) {
@@ -355,7 +274,7 @@ func TestASavedModelInThePlaceOfTheOneThatAnswersWaitsForAPromote(t *testing.T) 
 	f.answers("v3", 3)
 	f.state(3, StateAvailable, "`afo serving promote ctr:3` takes it up")
 	if f.loads.Load() != 1 || f.said("a SavedModel is not taken up: it is another one than the version 3 that answers") != 1 {
-		t.Errorf("%d loads; %s", f.loads.Load(), f.log.text.String())
+		t.Errorf("%d loads; %s", f.loads.Load(), f.log.String())
 	}
 	f.must(f.promote("ctr", 0, false, "ann"))
 	f.answers("other", 3)
@@ -377,7 +296,7 @@ func TestARepairedVersionThatWasRejectedWaitsForAPromote(t *testing.T) {
 	f.look()
 	f.state(2, StateEnd, "`afo serving promote ctr:2` takes it up")
 	if f.loads.Load() != 2 || f.said("version 2 was rejected, and another SavedModel is under its number") != 1 {
-		t.Errorf("%d loads; %s", f.loads.Load(), f.log.text.String())
+		t.Errorf("%d loads; %s", f.loads.Load(), f.log.String())
 	}
 	f.must(f.promote("ctr", 2, false, "ann"))
 	f.answers("repaired", 2)
@@ -412,7 +331,7 @@ func TestAVersionWhoseDirectoryIsGoneBecomesNoCanary(t *testing.T) {
 		f.must(f.promote("ctr", 0, false, "ann"))
 		f.look()
 		if got := f.registry.State()[0]; got.Canary != nil || *got.ServingVersion != 2 || f.said("a canary begins") != 1 {
-			t.Errorf("%+v: %+v; %s", policy, got, f.log.text.String())
+			t.Errorf("%+v: %+v; %s", policy, got, f.log.String())
 		}
 		if events := fmt.Sprint(f.events); events != "[canary begun canary removed]" {
 			t.Errorf("%+v: %s", policy, events)

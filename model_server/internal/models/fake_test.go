@@ -16,6 +16,7 @@ import (
 
 	"afo/model_server/internal/concurrency"
 	"afo/model_server/internal/config"
+	"afo/model_server/internal/logtest"
 	"afo/model_server/internal/rollout"
 	pb "afo/model_server/internal/tfserving"
 
@@ -124,7 +125,7 @@ type fakes struct {
 	goOn    chan struct{}
 	mutex   sync.Mutex
 	clock   time.Time
-	log     lines
+	log     logtest.Log
 	// step is what the description of each version has, as JSON; "": none.
 	step string
 	// events are how versions came to answer.
@@ -137,24 +138,10 @@ func (f *fakes) happened(event string) {
 	f.events = append(f.events, event)
 }
 
-// lines are a log, kept.
-type lines struct {
-	mutex sync.Mutex
-	text  strings.Builder
-}
-
-func (l *lines) Write(text []byte) (int, error) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.Write(text)
-}
-
 // said counts the lines of the log that hold a text.
 func (f *fakes) said(text string) int {
-	f.log.mutex.Lock()
-	defer f.log.mutex.Unlock()
 	count := 0
-	for line := range strings.Lines(f.log.text.String()) {
+	for line := range strings.Lines(f.log.String()) {
 		if strings.Contains(line, text) {
 			count++
 		}

@@ -40,12 +40,12 @@ func TestALogSaysServingOfWhatServesByItself(t *testing.T) {
 	f.write(2, "v2")
 	f.look()
 	if f.said(`"serving a version" model=ctr version=1`) != 1 || f.said(`"loaded a version" model=ctr version=2`) != 1 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 	f.write(3, "v3")
 	f.must(f.promote("ctr", 3, false, "ann")) // which says so itself
 	if f.said(`"loaded a version" model=ctr version=3`) != 1 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 }
 
@@ -55,7 +55,7 @@ func TestOnlyWhatAnswersIsSaidToBeServed(t *testing.T) {
 	f.write(2, "v2")
 	f.look()
 	if f.said(`"serving a version" model=ctr version=2`) != 1 || f.said(`"loaded a version" model=ctr version=1`) != 1 || f.said("serving a version") != 1 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 	// The one that answers goes on from memory, and an older one is loaded beside it.
 	f = newFakes(t, config.Versions{Latest: 2}, withCanary)
@@ -67,6 +67,6 @@ func TestOnlyWhatAnswersIsSaidToBeServed(t *testing.T) {
 	f.answers("v2", 2)
 	f.state(1, StateAvailable, "")
 	if f.said("is not taken up") != 0 || f.said(`"loaded a version" model=ctr version=1`) != 1 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 }

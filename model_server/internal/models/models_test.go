@@ -333,18 +333,18 @@ func TestWhatIsSaidIsTrueWhereNothingIsServed(t *testing.T) {
 	f := newFakes(t, latest)
 	f.look()
 	if f.said("base_path cannot be used; no version is served") != 1 || f.said("what is served stays") != 0 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 	f.loop("8")
 	f.look()
 	f.look()
 	if f.said("it holds no version that can be read; "+filepath.Join(f.base, "8")) != 1 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 	f.write(3, "broken "+f.base)
 	f.look()
 	if f.said("a version cannot be loaded; no version is served") != 1 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 	f.state(3, StateEnd, f.base)
 	_, _, err := f.ask(Spec{Name: "ctr"}, "x")
@@ -357,7 +357,7 @@ func TestWhatIsSaidIsTrueWhereNothingIsServed(t *testing.T) {
 	f.must(os.Rename(f.base, f.base+".away"))
 	f.look()
 	if f.said("base_path cannot be used; what is served stays") != 1 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 	f.must(os.Rename(f.base+".away", f.base))
 }
@@ -368,7 +368,7 @@ func TestVersionsThatAreNamedAndNotThereAreListed(t *testing.T) {
 	f.write(2, "two")
 	f.look()
 	if f.said("none of the versions of model_version_policy.specific; named: 3, 4; found: 2, 1") != 1 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 }
 

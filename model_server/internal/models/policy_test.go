@@ -31,7 +31,7 @@ func TestAnOlderVersionIsServedWhereTheNewestCannotBeLoaded(t *testing.T) {
 	f.serves(3)
 	f.state(4, StateEnd, "it is broken glass")
 	if f.loads.Load() != 2 || f.said("serving version 3, as 4 cannot be loaded") != 1 {
-		t.Errorf("%d loads\n%s", f.loads.Load(), f.log.text.String())
+		t.Errorf("%d loads\n%s", f.loads.Load(), f.log.String())
 	}
 	f.pass(firstPause)
 	f.look()
@@ -46,7 +46,7 @@ func TestAnOlderVersionIsServedWhereTheNewestCannotBeLoaded(t *testing.T) {
 	f.look()
 	f.serves(4)
 	if f.said("serving version 4, as 6, 5 cannot be loaded") != 1 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 	f.write(7, "seven")
 	f.look()

@@ -76,7 +76,7 @@ func TestALoadThatHangsKeepsNoOtherModelFromLoading(t *testing.T) {
 	f.put("cvr/2/"+savedModel, "two")
 	f.until(func() bool { return f.registry.models["cvr"].find(2) != nil })
 	if f.said("a load takes over 8ms") == 0 || f.said("still loading after 1ms") == 0 {
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 	close(goOn)
 	f.until(f.registry.Ready)

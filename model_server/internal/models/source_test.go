@@ -17,7 +17,7 @@ func TestWhatKeepsVersionsFromComingIsInTheStatusAndWhatIsServedStays(t *testing
 	f.look()
 	f.look()
 	if f.said("no available namenodes") != 2 { // the entry, and that nothing is served for it
-		t.Error(f.log.text.String())
+		t.Error(f.log.String())
 	}
 	f.write(3, "three")
 	problems = []Problem{{Path: "hdfs://ns/ctr/4", Version: 4, Err: errors.New("the disk is full")}}
