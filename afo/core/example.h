@@ -53,7 +53,7 @@ class ExampleColumns {
 // records of a file are mostly of one form: a name is compared with the one expected and rarely looked up.
 class ExampleDecoder {
  public:
-  // `outputs`: where each column lies, one a column. Both must outlive the decoder.
+  // `outputs`: where each column lies, one a column. They must outlive what is decoded into them, `columns` the decoder.
   ExampleDecoder(const ExampleColumns& columns, const std::vector<void*>& outputs);
 
   // Goes on in other outputs, rows from 0 again, with what it knows of the records' form.

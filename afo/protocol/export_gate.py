@@ -116,9 +116,7 @@ def _check_window(own: Check, window: Sequence[Mapping[str, float]]) -> Check:
     mean = fmean(values)
     holds = Bound.parse(own.bound).holds(mean)
     words = f"{own.text}; its mean over the last {len(values)} evaluations, {mean:.6g}, is{'' if holds else ' not'}"
-    return structs.replace(
-        own, passed=own.passed and holds, text=words, mean=mean, evaluations=len(values)
-    )  # fmt: skip
+    return structs.replace(own, passed=own.passed and holds, text=words, mean=mean, evaluations=len(values))
 
 
 def _culprits(name: str, bound: Bound, worst: Sequence[Fall]) -> str:

@@ -99,7 +99,7 @@ class TrainingRpc:
         kept = () if state.ready else tuple(state.holders)
         return m.ReadyReply(
             ready=state.ready, restore=state.restore, kept=kept, first_step=state.first_step, stop=stop,
-            exported_version=state.exported_version,
+            exported_version=state.evaluations.gate.exported_version,
         )  # fmt: skip
 
     def chief_ready(self, report: m.ReadyReport) -> m.Empty:
@@ -168,7 +168,7 @@ class TrainingRpc:
         """A version of the model is exported; told once, however often the message comes."""
         task = self._chief_only(report.task, report.generation)
         state = self._context.state
-        if state.exported_version != report.version:
+        if state.evaluations.gate.exported_version != report.version:
             metrics = report.metrics or state.evaluations.metrics_of(report.manifest)
             self._context.record(
                 ev.VersionExported(

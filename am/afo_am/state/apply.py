@@ -139,12 +139,7 @@ def _checkpoint_written(state: JobState, event: ev.CheckpointWritten, time: floa
         state.final_manifest = event.manifest
 
 
-def _version_exported(state: JobState, event: ev.VersionExported, time: float) -> None:
-    state.exported_version = event.version
-    state.evaluations.note_version(event)
-
-
-def _version_withheld(state: JobState, event: ev.VersionWithheld, time: float) -> None:
+def _note_version(state: JobState, event: ev.VersionExported | ev.VersionWithheld, time: float) -> None:
     state.evaluations.note_version(event)
 
 
@@ -281,8 +276,8 @@ _APPLY: dict[type, _Apply] = {
     ev.BadRecordsExceeded: _bad_records_exceeded,
     ev.CheckpointBegun: _checkpoint_begun,
     ev.CheckpointWritten: _checkpoint_written,
-    ev.VersionExported: _version_exported,
-    ev.VersionWithheld: _version_withheld,
+    ev.VersionExported: _note_version,
+    ev.VersionWithheld: _note_version,
     ev.Evaluated: _checkpoint_evaluated,
     ev.StoppedEarly: _note_evaluations,
     ev.ExportDecided: _note_evaluations,

@@ -65,8 +65,6 @@ class JobState:
         #: The step of each.
         self.checkpoint_steps: dict[str, int] = {}
         self.newest_manifest = ""
-        #: The last one that the chief told of; 0: none.
-        self.exported_version = 0
         #: Directory of the checkpoint that the chief began last.
         self.saving = ""
         self.final_manifest = ""

@@ -45,6 +45,11 @@ class VersionGate:
         self.exported = event
         self.passed = tuple(each for each in self.passed if each.step > event.step)
 
+    @property
+    def exported_version(self) -> int:
+        """The last one that the chief told of; 0: none."""
+        return self.exported.version if self.exported else 0
+
     def is_exported(self, manifest: str) -> bool:
         """Whether the version exported last is of this checkpoint."""
         return self.exported is not None and self.exported.manifest == manifest

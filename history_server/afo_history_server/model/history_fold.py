@@ -236,7 +236,7 @@ class HistoryFold:
             case ev.ExportDecided():
                 self._withheld.take(event)
                 self._change(
-                    withheld=(),
+                    withheld=self._withheld.sentences,
                     export=Export(time=time, manifest=event.manifest, step=event.step, allowed=event.allowed,
                                   metrics=event.metrics, checks=event.checks),
                     metrics=event.metrics or self._job.metrics,

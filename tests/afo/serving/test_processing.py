@@ -1,5 +1,6 @@
 """The processor's answers beside TensorFlow's own to the bit, and its refusals, by its Python interface."""
 
+import ctypes
 import importlib.util
 import json
 import os
@@ -233,6 +234,29 @@ def test_a_closed_model_answers_nothing(exported: Exported) -> None:
     model.close()
     with pytest.raises(AfoError, match="was closed"):
         model.info()
+
+
+def test_memory_that_is_free_goes_back_to_the_machine_with_a_model(exported: Exported) -> None:
+    """64 MiB in pieces that malloc keeps where the last one is held."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    libc.free.argtypes = [ctypes.c_void_p]
+    pieces = [libc.malloc(1 << 14) for _ in range(4096)]
+    for each in pieces:
+        ctypes.memset(each, 1, 1 << 14)
+    *others, last = pieces
+    for each in others:
+        libc.free(each)
+    kept = own_mib()
+    Processor(str(exported.directory)).close()
+    assert own_mib() < kept - 32
+    libc.free(last)
+
+
+def own_mib() -> float:
+    """Of this process, and of no file."""
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon:")]
+    return int(line.split()[1]) / 1024
 
 
 def test_a_request_has_not_more_rows_than_it_may(served: Processor) -> None:

@@ -1,6 +1,7 @@
 """A SavedModel in a process of its own, against the forward pass of the evaluation."""
 
 import re
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -199,6 +200,17 @@ def test_native_rows_take_the_bytes_of_their_type_and_eight_of_their_key(
         # Beside them the header, an index of at most 4 bytes a key, and 4 bytes for each 4096.
         most = max(file.stat().st_size for file in files)
         assert KEYS * (8 + of_a_row) < most < KEYS * (8 + of_a_row + 4) * 4100 // 4096 + 200
+
+
+def test_files_of_a_model_are_sent_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from afo.train import export
+
+    together = threading.Barrier(8, timeout=60)
+    monkeypatch.setattr(storage, "upload", lambda local_path, url: together.wait())
+    (tmp_path / "export").mkdir()
+    for number in range(16):
+        (tmp_path / "export" / str(number)).touch()
+    export.upload(tmp_path / "export", str(tmp_path / "model"))
 
 
 def test_after_a_file_that_cannot_be_sent_no_other_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -249,4 +249,4 @@ def test_the_gates_last_word_stands_once_the_last_version_is_exported(make_clust
     assert cluster.tell(request) == decision, "the chief was started again"
     [decided] = cluster.events(ev.ExportDecided)
     assert decided.checks[0].value == pytest.approx(0.005)
-    assert cluster.core.state.exported_version == 8
+    assert cluster.core.state.evaluations.gate.exported_version == 8
