@@ -107,7 +107,9 @@ class Exchange:
 
     def answer(self, server: int, asked: Sequence[Any]) -> list[Any]:
         """The rows, as they are on the network; their numbers stay."""
-        self._there[server] = keys, splits, _ = self._first_sets(*asked)
+        # There may be more sets than tables here: the first ones are meant, and all are sent once.
+        keys, splits, counts = asked
+        self._there[server] = keys, splits, counts
         found = self._ops.afo_lookup_rows(
             self._handles[server], keys, splits, numbers=self._numbers, insert=self._insert
         )
@@ -183,14 +185,6 @@ class Exchange:
             values * tf.cast(tf.repeat(by_table, (splits[1:] - splits[:-1]) * dims), values.dtype)
             for splits, values in zip(self._splits, flat, strict=True)
         ]
-
-    def _first_sets(self, keys: Any, splits: Any, counts: Any) -> tuple[Any, Any, Any]:
-        """What lies on a server, of the sets that are asked for. Sent once, also where others want more of them."""
-        sets = len(self._numbers)
-        if sets == self._keys.sets:
-            return keys, splits, counts
-        end = splits[sets]
-        return keys[:end], splits[: sets + 1], counts[:end]
 
 
 class _Applicable(Protocol):

@@ -13,10 +13,6 @@ std::string EmbeddingTables::DebugString() const {
 
 int64_t EmbeddingTables::MemoryUsed() const { return static_cast<int64_t>(store_.bytes()); }
 
-absl::Status EmbeddingTables::Add(int64_t number, const TableOptions& options) {
-  return StatusOf(store_.AddTable(number, options), absl::StrCat("embedding table ", number));
-}
-
 absl::StatusOr<std::vector<Table*>> EmbeddingTables::Find(const std::vector<int32_t>& numbers) const {
   FoundTables found = store_.FindTables(numbers);
   if (!found.missing.has_value()) return std::move(found.tables);
@@ -38,20 +34,6 @@ absl::StatusOr<tensorflow::core::RefCountPtr<EmbeddingTables>> CreatedTables(ten
         return absl::OkStatus();
       }));
   return tables;
-}
-
-absl::Status StatusOf(Creation creation, absl::string_view what) {
-  switch (creation) {
-    case Creation::kOk:
-      return absl::OkStatus();
-    case Creation::kConflict:
-      return absl::AlreadyExistsError(absl::StrCat(what, " is there with another width, optimizer or initializer"));
-    case Creation::kOutOfRange:
-      return absl::InvalidArgumentError(absl::StrCat("an option of ", what, " is out of its range"));
-    case Creation::kOutOfMemory:
-      break;
-  }
-  return absl::ResourceExhaustedError(absl::StrCat("no memory is left for ", what));
 }
 
 absl::Status CheckedSplits(const tensorflow::Tensor& splits, int64_t tables, int64_t keys) {

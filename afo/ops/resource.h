@@ -20,8 +20,6 @@ class EmbeddingTables : public tensorflow::ResourceBase {
   // The memory that TensorFlow's own statistics show for it.
   int64_t MemoryUsed() const override;
 
-  // Creates table `number`, or checks that it was created alike: several clients may begin at once.
-  absl::Status Add(int64_t number, const TableOptions& options);
   // The tables of these numbers. An error names the first that is not there.
   absl::StatusOr<std::vector<Table*>> Find(const std::vector<int32_t>& numbers) const;
 
@@ -46,9 +44,6 @@ inline Parallel ThreadsOf(tensorflow::OpKernelContext* context) {
 
 // Where each table's keys begin among those of one server: `splits` as UniquePartition makes it.
 absl::Status CheckedSplits(const tensorflow::Tensor& splits, int64_t tables, int64_t keys);
-
-// Of what is created; `what` is as in "embedding table 3".
-absl::Status StatusOf(Creation creation, absl::string_view what);
 
 inline absl::Status StatusOf(Status status) {
   if (status == Status::kOk) return absl::OkStatus();

@@ -1,15 +1,6 @@
 // Progress in the store: the step, positions of splits, and the model's own state.
 
-#include <algorithm>
-#include <cstring>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "afo/ops/input_checks.h"
-#include "afo/ops/part_types.h"
-#include "afo/ops/resource.h"
+#include "afo/ops/call_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -17,12 +8,6 @@
 namespace afo {
 namespace {
 
-using tensorflow::DataType;
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
-using tensorflow::TensorShape;
 using tensorflow::shape_inference::InferenceContext;
 
 // What a step can add to (`IsStateType`).
@@ -87,140 +72,12 @@ REGISTER_OP("AfoImportProgress")
     .SetIsStateful()
     .SetShapeFn(tensorflow::shape_inference::NoOutputs);
 
-// What the kernels over progress have in common: the types of the model's state.
-class ProgressOp : public OpKernel {
- public:
-  explicit ProgressOp(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("T", &types_));
-  }
+void ReadTypes(Attributes* attributes) { attributes->Types("T"); }
 
-  void Compute(OpKernelContext* context) override {
-    OP_REQUIRES_VALUE(const auto tables, context, TablesOf(context));
-    OP_REQUIRES_OK(context, Run(context, &tables->store().progress()));
-  }
-
- protected:
-  virtual absl::Status Run(OpKernelContext* context, Progress* progress) = 0;
-
-  // Writes the outputs from `first` on.
-  absl::Status SetArrays(OpKernelContext* context, int first, const std::vector<StateArray>& arrays) const {
-    bool fits = arrays.size() == types_.size();
-    for (std::size_t i = 0; fits && i < arrays.size(); ++i) fits = arrays[i].type == PartTypeOf(types_[i]);
-    if (!fits) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          types_.size(), " arrays of the model's state were asked for, and this server has ", arrays.size(),
-          ", or of other types"));
-    }
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      TensorShape shape;
-      TF_RETURN_IF_ERROR(TensorShape::BuildTensorShape(arrays[i].dims, &shape));
-      Tensor* array = nullptr;
-      TF_RETURN_IF_ERROR(context->allocate_output(first + static_cast<int>(i), shape, &array));
-      if (!arrays[i].bytes.empty()) std::memcpy(array->data(), arrays[i].bytes.data(), arrays[i].bytes.size());
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  std::vector<DataType> types_;
-};
-
-absl::Status SetStep(OpKernelContext* context, std::int64_t value) {
-  Tensor* step = nullptr;
-  TF_RETURN_IF_ERROR(context->allocate_output(0, {}, &step));
-  step->scalar<int64_t>()() = value;
-  return absl::OkStatus();
-}
-
-absl::Status SetPositions(OpKernelContext* context, int number, const std::vector<Position>& positions) {
-  Tensor* to = nullptr;
-  const auto count = static_cast<int64_t>(positions.size());
-  TF_RETURN_IF_ERROR(context->allocate_output(number, {count, 3}, &to));
-  if (count > 0) std::memcpy(to->data(), positions.data(), positions.size() * sizeof(Position));
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::span<const std::int64_t>> SplitsOf(const Tensor& splits) {
-  if (splits.dims() != 1) return absl::InvalidArgumentError("splits must be a vector");
-  return std::span<const std::int64_t>(splits.flat<int64_t>().data(), static_cast<std::size_t>(splits.NumElements()));
-}
-
-// Copies, for alignment and types are a tensor's own.
-absl::StatusOr<std::vector<Position>> PositionsOf(const Tensor& positions, std::size_t splits) {
-  TF_RETURN_IF_ERROR(CheckShape(positions, "positions", {static_cast<int64_t>(splits), 3}));
-  std::vector<Position> found(splits);
-  if (splits > 0) std::memcpy(found.data(), positions.data(), splits * sizeof(Position));
-  return found;
-}
-
-// The inputs from `first` on.
-std::vector<MessagePart> ArraysOf(OpKernelContext* context, int first) {
-  std::vector<MessagePart> arrays;
-  for (int i = first; i < context->num_inputs(); ++i) arrays.push_back(PartOf(context->input(i)));
-  return arrays;
-}
-
-class ReadProgressOp : public ProgressOp {
- public:
-  using ProgressOp::ProgressOp;
-
- protected:
-  absl::Status Run(OpKernelContext* context, Progress* progress) override {
-    TF_ASSIGN_OR_RETURN(const auto splits, SplitsOf(context->input(1)));
-    const ReadProgress read = progress->Read(splits);
-    if (!read.wrong.empty()) return absl::InvalidArgumentError(read.wrong);
-    TF_RETURN_IF_ERROR(SetStep(context, read.state.step));
-    TF_RETURN_IF_ERROR(SetPositions(context, 1, read.state.positions));
-    return SetArrays(context, 2, read.state.arrays);
-  }
-};
-
-class AdvanceOp : public ProgressOp {
- public:
-  using ProgressOp::ProgressOp;
-
- protected:
-  absl::Status Run(OpKernelContext* context, Progress* progress) override {
-    TF_ASSIGN_OR_RETURN(const auto splits, SplitsOf(context->input(1)));
-    TF_ASSIGN_OR_RETURN(const auto positions, PositionsOf(context->input(2), splits.size()));
-    const AdvancedStep advanced = progress->Advance(splits, positions, ArraysOf(context, 3));
-    if (!advanced.wrong.empty()) return absl::InvalidArgumentError(advanced.wrong);
-    return SetStep(context, advanced.step);
-  }
-};
-
-class ExportProgressOp : public ProgressOp {
- public:
-  using ProgressOp::ProgressOp;
-
- protected:
-  absl::Status Run(OpKernelContext* context, Progress* progress) override {
-    const ProgressState state = progress->Export();
-    TF_RETURN_IF_ERROR(SetStep(context, state.step));
-    Tensor* splits = nullptr;
-    const auto count = static_cast<int64_t>(state.splits.size());
-    TF_RETURN_IF_ERROR(context->allocate_output(1, {count}, &splits));
-    std::copy(state.splits.begin(), state.splits.end(), splits->flat<int64_t>().data());
-    TF_RETURN_IF_ERROR(SetPositions(context, 2, state.positions));
-    return SetArrays(context, 3, state.arrays);
-  }
-};
-
-class ImportProgressOp : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-
-  void Compute(OpKernelContext* context) override {
-    const Tensor& step = context->input(1);
-    OP_REQUIRES_OK(context, CheckShape(step, "step", {}));
-    OP_REQUIRES_VALUE(const auto splits, context, SplitsOf(context->input(2)));
-    OP_REQUIRES_VALUE(const auto positions, context, PositionsOf(context->input(3), splits.size()));
-    OP_REQUIRES_VALUE(const auto tables, context, CreatedTables(context));
-    const std::string wrong = tables->store().progress().Import(step.scalar<int64_t>()(), splits, positions,
-                                                                ArraysOf(context, 4));
-    OP_REQUIRES(context, wrong.empty(), absl::InvalidArgumentError(wrong));
-  }
-};
+using ReadProgressOp = CallOpOf<Function::kReadProgress, ReadTypes>;
+using AdvanceOp = CallOpOf<Function::kAdvance, NoAttributes>;
+using ExportProgressOp = CallOpOf<Function::kExportProgress, ReadTypes>;
+using ImportProgressOp = CallOpOf<Function::kImportProgress, NoAttributes>;
 
 REGISTER_KERNEL_BUILDER(Name("AfoReadProgress").Device(tensorflow::DEVICE_CPU), ReadProgressOp);
 REGISTER_KERNEL_BUILDER(Name("AfoAdvance").Device(tensorflow::DEVICE_CPU), AdvanceOp);

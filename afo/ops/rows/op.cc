@@ -1,9 +1,6 @@
 // Lookups and updates of rows, on the server that holds them: one operation for all tables of a step.
 
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "afo/ops/batch_input.h"
+#include "afo/ops/call_op.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -11,10 +8,6 @@
 namespace afo {
 namespace {
 
-using tensorflow::OpKernel;
-using tensorflow::OpKernelConstruction;
-using tensorflow::OpKernelContext;
-using tensorflow::Tensor;
 using tensorflow::shape_inference::InferenceContext;
 
 // keys, splits: as AfoUnique makes them for this server. values: the rows of the first table, then of the next.
@@ -73,107 +66,16 @@ REGISTER_OP("AfoEvictRows")
       return absl::OkStatus();
     });
 
-class LookupRowsOp : public OpKernel {
- public:
-  explicit LookupRowsOp(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("numbers", &numbers_));
-    OP_REQUIRES_OK(context, context->GetAttr("insert", &insert_));
-  }
+void ReadLookup(Attributes* attributes) { attributes->Bool("insert").Ints("numbers"); }
+void ReadRemoval(Attributes* attributes) { attributes->Int("number"); }
+void ReadEviction(Attributes* attributes) {
+  attributes->CountedInts("numbers").Ints("unused_steps").Ints("capacities").Floats("l2_weights");
+}
 
-  void Compute(OpKernelContext* context) override {
-    OP_REQUIRES_VALUE(const BatchInput in, context, ReadBatch(context, numbers_));
-    Tensor *values = nullptr, *rows = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, {in.floats.back()}, &values));
-    OP_REQUIRES_OK(context, context->allocate_output(1, {insert_ ? context->input(1).NumElements() : 0}, &rows));
-    const std::vector<LookupOutput> to = OutputsPerTable(in, values->flat<float>().data(), insert_ ? rows : nullptr);
-    if (!insert_) return Lookup(in.parts, to, ThreadsOf(context));
-    OP_REQUIRES_OK(context, StatusOf(LookupOrInsert(in.parts, to, ThreadsOf(context))));
-  }
-
- private:
-  std::vector<int32_t> numbers_;
-  bool insert_;
-};
-
-class ApplyRowsOp : public OpKernel {
- public:
-  explicit ApplyRowsOp(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("numbers", &numbers_));
-  }
-
-  void Compute(OpKernelContext* context) override {
-    OP_REQUIRES_VALUE(const BatchInput in, context, ReadBatch(context, numbers_));
-    const Tensor& gradients = context->input(5);
-    OP_REQUIRES(context, gradients.NumElements() == in.floats.back(),
-                absl::InvalidArgumentError(absl::StrCat("gradients must have ", in.floats.back(),
-                                                        " elements for these keys, and have ",
-                                                        gradients.NumElements())));
-    OP_REQUIRES_VALUE(const std::vector<RowGradients> of, context,
-                      GradientsPerTable(in, gradients.flat<float>().data(), context->input(3), context->input(4)));
-    OP_REQUIRES_VALUE(const StepInfo info, context, StepInfoOf(context->input(6), context->input(7)));
-    OP_REQUIRES_OK(context, StatusOf(Apply(in.parts, of, info, ThreadsOf(context))));
-  }
-
- private:
-  std::vector<int32_t> numbers_;
-};
-
-class RemoveRowsOp : public OpKernel {
- public:
-  explicit RemoveRowsOp(OpKernelConstruction* context) : OpKernel(context) {
-    OP_REQUIRES_OK(context, context->GetAttr("number", &number_));
-  }
-
-  void Compute(OpKernelContext* context) override {
-    OP_REQUIRES_VALUE(const auto tables, context, TablesOf(context));
-    OP_REQUIRES_VALUE(const std::vector<Table*> found, context, tables->Find({number_}));
-    Tensor* removed = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, {}, &removed));
-    const auto keys = context->input(1).flat<int64_t>();
-    removed->scalar<int64_t>()() = found[0]->Remove({keys.data(), static_cast<std::size_t>(keys.size())});
-  }
-
- private:
-  int32_t number_;
-};
-
-class EvictRowsOp : public OpKernel {
- public:
-  explicit EvictRowsOp(OpKernelConstruction* context) : OpKernel(context) {
-    std::vector<int64_t> unused_steps, capacities;
-    std::vector<float> l2_weights;
-    OP_REQUIRES_OK(context, context->GetAttr("numbers", &numbers_));
-    OP_REQUIRES_OK(context, context->GetAttr("unused_steps", &unused_steps));
-    OP_REQUIRES_OK(context, context->GetAttr("l2_weights", &l2_weights));
-    OP_REQUIRES_OK(context, context->GetAttr("capacities", &capacities));
-    const std::size_t count = numbers_.size();
-    OP_REQUIRES(context, unused_steps.size() == count && l2_weights.size() == count && capacities.size() == count,
-                absl::InvalidArgumentError("a policy for each table"));
-    for (std::size_t i = 0; i < count; ++i) {
-      OP_REQUIRES(context, unused_steps[i] >= 0 && unused_steps[i] < kFreeStep && l2_weights[i] >= 0 && capacities[i] >= 0,
-                  absl::InvalidArgumentError("an option of eviction is out of its range"));
-      policies_.push_back({.unused_steps = static_cast<std::uint32_t>(unused_steps[i]),
-                           .l2_weight = l2_weights[i],
-                           .capacity = capacities[i]});
-    }
-  }
-
-  void Compute(OpKernelContext* context) override {
-    OP_REQUIRES_VALUE(const auto tables, context, TablesOf(context));
-    OP_REQUIRES_VALUE(const std::vector<Table*> found, context, tables->Find(numbers_));
-    OP_REQUIRES_VALUE(const std::uint32_t step, context, StepOf(context->input(1)));
-    OP_REQUIRES_VALUE(const std::uint32_t oldest, context, StepOf(context->input(2)));
-    Tensor* evicted = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(0, {static_cast<int64_t>(found.size())}, &evicted));
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      evicted->vec<int64_t>()(i) = found[i]->Evict(policies_[i], step, oldest);
-    }
-  }
-
- private:
-  std::vector<int32_t> numbers_;
-  std::vector<EvictionOptions> policies_;
-};
+using LookupRowsOp = CallOpOf<Function::kLookupRows, ReadLookup>;
+using ApplyRowsOp = CallOpOf<Function::kApplyRows, Numbers>;
+using RemoveRowsOp = CallOpOf<Function::kRemoveRows, ReadRemoval>;
+using EvictRowsOp = CallOpOf<Function::kEvictRows, ReadEviction>;
 
 REGISTER_KERNEL_BUILDER(Name("AfoEvictRows").Device(tensorflow::DEVICE_CPU), EvictRowsOp);
 REGISTER_KERNEL_BUILDER(Name("AfoLookupRows").Device(tensorflow::DEVICE_CPU), LookupRowsOp);

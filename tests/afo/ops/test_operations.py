@@ -100,6 +100,17 @@ def test_splits_that_do_not_cover_the_keys(ops: Any, tables: Any, splits: Any) -
         ops.afo_lookup_rows(tables, [1, 2], splits, numbers=[0, 1], insert=True)
 
 
+def test_the_first_sets_of_keys_are_meant(ops: Any, tables: Any) -> None:
+    found = ops.afo_lookup_rows(tables, [31, 32, 33], [0, 2, 3], numbers=[0], insert=True)
+    assert (found.values.shape, found.rows.shape) == ([4], [2])
+    counts = tf.constant([1, 1, 1], tf.int32)
+    ops.afo_apply_rows(
+        tables, [31, 32, 33], [0, 2, 3], found.rows, counts, tf.ones([4]), 100.0, tf.constant(0, tf.int64), numbers=[0]
+    )
+    kept = ops.afo_lookup_rows(tables, [31, 32, 33], [0, 3], numbers=[0], insert=False).values
+    np.testing.assert_allclose(kept, [0, 0, 0, 0, 1, 1], atol=1e-5)
+
+
 def test_keys_of_another_rank(ops: Any, tables: Any) -> None:
     with pytest.raises(InvalidArgument, match="keys must be a vector"):
         ops.afo_lookup_rows(tables, [[1, 2]], [0, 1, 2], numbers=[0, 1], insert=True)

@@ -38,7 +38,8 @@ DAMAGED = [
     ({"samples": [2, 0]}, "a number of samples for each run"),
     ({"weights": [1.0]}, "a weight for each id"),
     ({"splits": [0, 1]}, "splits must go from 0 to the number of keys"),
-    ({"splits": [0, 1, 2]}, "splits must have 2 elements"),
+    ({"splits": [0]}, "splits must have 2 elements for 1 tables, and have 1"),
+    ({"splits": [0, 1, 2]}, "an id names no key"),  # the second set is not meant
 ]
 
 
