@@ -93,8 +93,8 @@ const MessagePart* CallContext::Argument(std::size_t number, std::string_view na
 
 void CallContext::CheckRank(std::size_t number, std::string_view name, std::size_t rank) {
   if (number >= arguments_.size() || arguments_[number].dims.size() == rank) return;
-  Fail(Invalid(std::string(name) + (rank == 0 ? " must be a scalar" : " must be a vector") +
-               ", and has the shape " + InWords(arguments_[number].dims)));
+  Fail(Invalid(std::string(name) + (rank == 0 ? " must be a scalar" : " must be a vector") + ", and has the shape " +
+               InWords(arguments_[number].dims)));
 }
 
 void CallContext::CheckShape(std::size_t number, std::string_view name, std::span<const std::int64_t> dims) {

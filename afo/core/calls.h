@@ -43,6 +43,7 @@
 #include <utility>
 #include <vector>
 
+#include "afo/core/failure.h"
 #include "afo/core/message.h"
 #include "afo/core/parallel.h"
 #include "afo/core/store.h"
@@ -86,24 +87,6 @@ struct Call {
 
 // Whether a store that was not there before may begin by it.
 bool BeginsStore(Function function);
-
-enum class FailureKind : std::uint8_t {
-  kNone,
-  kInvalid,   // the call cannot be
-  kMissing,   // what it is about is not here: a server that has lost it
-  kConflict,  // it is here, and otherwise
-  kNoMemory,
-};
-
-struct [[nodiscard]] Failure {
-  FailureKind kind = FailureKind::kNone;
-  std::string words;  // a sentence without its ends
-
-  bool happened() const { return kind != FailureKind::kNone; }
-};
-
-inline Failure Invalid(std::string words) { return {FailureKind::kInvalid, std::move(words)}; }
-inline Failure NoMemory(std::string words) { return {FailureKind::kNoMemory, std::move(words)}; }
 
 // Where results go. Not thread-safe.
 class Results {

@@ -36,7 +36,8 @@ void Arrays(CallContext* context, const std::vector<StateArray>& arrays) {
 std::vector<Position> PositionsOf(CallContext* context, std::size_t number, std::size_t splits) {
   const auto given = context->Shaped<std::int64_t>(number, "positions", {static_cast<std::int64_t>(splits), 3});
   std::vector<Position> found(splits);
-  if (!context->failure.happened() && splits > 0) std::memcpy(static_cast<void*>(found.data()), given.data(), splits * sizeof(Position));
+  if (!context->failure.happened() && splits > 0)
+    std::memcpy(static_cast<void*>(found.data()), given.data(), splits * sizeof(Position));
   return found;
 }
 

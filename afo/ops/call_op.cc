@@ -48,6 +48,8 @@ absl::Status StatusOf(Failure failure) {
       return absl::FailedPreconditionError(failure.words);
     case FailureKind::kConflict:
       return absl::AlreadyExistsError(failure.words);
+    case FailureKind::kDamaged:
+      return absl::DataLossError(failure.words);
     case FailureKind::kNoMemory:
       return absl::ResourceExhaustedError(failure.words);
     case FailureKind::kInvalid:

@@ -7,18 +7,11 @@
 namespace afo {
 
 std::string EmbeddingTables::DebugString() const {
-  const DenseWeights* dense = store_.dense();
-  return absl::StrCat(store_.tables(), " embedding tables, ", dense == nullptr ? 0 : dense->size(), " dense weights");
+  const DenseWeights* dense = store_->dense();
+  return absl::StrCat(store_->tables(), " embedding tables, ", dense == nullptr ? 0 : dense->size(), " dense weights");
 }
 
-int64_t EmbeddingTables::MemoryUsed() const { return static_cast<int64_t>(store_.bytes()); }
-
-absl::StatusOr<std::vector<Table*>> EmbeddingTables::Find(const std::vector<int32_t>& numbers) const {
-  FoundTables found = store_.FindTables(numbers);
-  if (!found.missing.has_value()) return std::move(found.tables);
-  return absl::FailedPreconditionError(
-      absl::StrCat("there is no embedding table ", *found.missing, " on this server"));
-}
+int64_t EmbeddingTables::MemoryUsed() const { return static_cast<int64_t>(store_->bytes()); }
 
 absl::StatusOr<tensorflow::core::RefCountPtr<EmbeddingTables>> TablesOf(tensorflow::OpKernelContext* context) {
   tensorflow::core::RefCountPtr<EmbeddingTables> tables;

@@ -1,8 +1,8 @@
 // The resource behind the operations: the store of one server.
 #pragma once
 
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "afo/core/batch.h"
 #include "afo/core/store.h"
@@ -20,13 +20,11 @@ class EmbeddingTables : public tensorflow::ResourceBase {
   // The memory that TensorFlow's own statistics show for it.
   int64_t MemoryUsed() const override;
 
-  // The tables of these numbers. An error names the first that is not there.
-  absl::StatusOr<std::vector<Table*>> Find(const std::vector<int32_t>& numbers) const;
-
-  Store& store() { return store_; }
+  Store& store() { return *store_; }
+  std::shared_ptr<Store> shared_store() { return store_; }
 
  private:
-  Store store_;
+  const std::shared_ptr<Store> store_ = std::make_shared<Store>();
 };
 
 // The resource of a kernel's first input.
@@ -44,10 +42,5 @@ inline Parallel ThreadsOf(tensorflow::OpKernelContext* context) {
 
 // Where each table's keys begin among those of one server: `splits` as UniquePartition makes it.
 absl::Status CheckedSplits(const tensorflow::Tensor& splits, int64_t tables, int64_t keys);
-
-inline absl::Status StatusOf(Status status) {
-  if (status == Status::kOk) return absl::OkStatus();
-  return absl::ResourceExhaustedError("no memory is left for new rows of an embedding table");
-}
 
 }  // namespace afo

@@ -4,7 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "afo/ops/desk/desk.h"
+#include "afo/core/desk.h"
+#include "afo/ops/resource.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
@@ -32,9 +33,11 @@ class AskDeskOp : public tensorflow::AsyncOpKernel {
   using AsyncOpKernel::AsyncOpKernel;
 
   void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
-    auto request = std::make_shared<DeskRequest>();
+    tensorflow::core::RefCountPtr<EmbeddingTables> tables;
     OP_REQUIRES_OK_ASYNC(
-        context, tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &request->tables), done);
+        context, tensorflow::LookupResource(context, tensorflow::HandleFromInput(context, 0), &tables), done);
+    auto request = std::make_shared<DeskRequest>();
+    request->store = tables->shared_store();
     OP_REQUIRES_ASYNC(context, context->input(1).NumElements() == 1 && context->input(2).NumElements() == 1,
                       absl::InvalidArgumentError("one request of one asker at a time"), done);
     request->asker = context->input(1).flat<tensorflow::tstring>()(0);
@@ -54,10 +57,10 @@ class AskDeskOp : public tensorflow::AsyncOpKernel {
       done();
     };
     request->answer = finish;
-    const absl::Status put = Desk::OfProcess().Put(request);
-    if (put.ok()) return;
+    if (Desk::OfProcess().Put(request)) return;
     if (cancellation != nullptr) cancellation->DeregisterCallback(token);
-    context->SetStatus(put);
+    context->SetStatus(absl::UnimplementedError(
+        "nobody in this server's process saves or loads embedding tables: it has to call afo.embedding.desk.attend()"));
     done();
   }
 };

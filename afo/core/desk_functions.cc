@@ -9,10 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "afo/ops/desk/desk.h"
-#include "afo/ops/snapshot/blocks.h"
+#include "afo/core/desk.h"
+#include "afo/core/table_blocks.h"
 
 #define AFO_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -34,23 +32,27 @@ Bytes Give(std::string content) {
 // Returned in place of a number that is 0 or more, or of the cursor -1; `problem` has the words.
 constexpr std::int64_t kDamaged = -2, kNoMemory = -3, kGone = -4, kWrong = -5;
 
-std::int64_t Refuse(const absl::Status& status, Bytes* problem) {
-  *problem = Give(std::string(status.message()));
-  if (absl::IsDataLoss(status)) return kDamaged;
-  if (absl::IsResourceExhausted(status)) return kNoMemory;
-  return absl::IsFailedPrecondition(status) || absl::IsNotFound(status) ? kGone : kWrong;
+std::int64_t Refuse(Failure failure, Bytes* problem) {
+  *problem = Give(std::move(failure.words));
+  if (failure.kind == FailureKind::kDamaged) return kDamaged;
+  if (failure.kind == FailureKind::kNoMemory) return kNoMemory;
+  return failure.kind == FailureKind::kMissing ? kGone : kWrong;
 }
 
-absl::StatusOr<Table*> FindTable(std::int64_t request, std::int64_t number) {
+// Null, and why, where there is none. Tables never go while their store is there, and the request holds it.
+Table* FindTable(std::int64_t request, std::int64_t number, Failure* failure) {
   const std::shared_ptr<DeskRequest> found = Desk::OfProcess().Find(request);
-  if (found == nullptr) return absl::NotFoundError("this request is answered already");
-  if (number < 0 || number > std::numeric_limits<std::int32_t>::max()) {
-    return absl::FailedPreconditionError("there is no embedding table of this number");
+  if (found == nullptr) {
+    *failure = {FailureKind::kMissing, "this request is answered already"};
+    return nullptr;
   }
-  // Tables never go while their resource is there, and the caller has a request that holds it.
-  const auto tables = found->tables->Find({static_cast<std::int32_t>(number)});
-  if (!tables.ok()) return tables.status();
-  return tables->front();
+  if (number >= 0 && number <= std::numeric_limits<std::int32_t>::max()) {
+    const auto wanted = static_cast<std::int32_t>(number);
+    const FoundTables tables = found->store->FindTables({&wanted, 1});
+    if (!tables.missing.has_value()) return tables.tables.front();
+  }
+  *failure = {FailureKind::kMissing, "there is no embedding table " + std::to_string(number) + " on this server"};
+  return nullptr;
 }
 
 }  // namespace
@@ -79,27 +81,31 @@ AFO_EXPORT void afo_desk_answer(std::int64_t request, const char* bytes, std::in
 
 // A block of a table and the cursor of the next one, -1 at the end.
 AFO_EXPORT std::int64_t afo_desk_export(std::int64_t request, std::int64_t number, std::int64_t part,
-                                        std::int64_t parts, std::int64_t bytes, std::int64_t since,
-                                        std::int64_t cursor, afo::Bytes* block) {
-  const auto table = afo::FindTable(request, number);
-  if (!table.ok()) return afo::Refuse(table.status(), block);
-  auto found =
-      afo::ExportBlock(**table, {.part = part, .parts = parts, .bytes = bytes, .since = since}, cursor);
-  if (!found.ok()) return afo::Refuse(found.status(), block);
-  *block = afo::Give(std::move(found->bytes));
-  return found->next;
+                                        std::int64_t parts, std::int64_t bytes, std::int64_t since, std::int64_t cursor,
+                                        afo::Bytes* block) {
+  afo::Failure failure;
+  const afo::Table* table = afo::FindTable(request, number, &failure);
+  afo::NextBlock found;
+  if (table != nullptr) {
+    failure = afo::ExportBlock(*table, {.part = part, .parts = parts, .bytes = bytes, .since = since}, cursor, &found);
+  }
+  if (failure.happened()) return afo::Refuse(std::move(failure), block);
+  *block = afo::Give(std::move(found.bytes));
+  return found.next;
 }
 
 // How many rows of a block, whose keys are of the slots from `saved_first` up to `saved_end`, are here now.
 AFO_EXPORT std::int64_t afo_desk_import(std::int64_t request, std::int64_t number, const char* block, std::int64_t size,
                                         std::int64_t weights_only, std::int64_t first_slot, std::int64_t end_slot,
                                         std::int64_t saved_first, std::int64_t saved_end, afo::Bytes* problem) {
-  const auto table = afo::FindTable(request, number);
-  if (!table.ok()) return afo::Refuse(table.status(), problem);
-  const std::string_view bytes(block, static_cast<std::size_t>(size));
-  const auto rows = afo::ImportBlock(**table, bytes, weights_only != 0, {.first = first_slot, .end = end_slot},
-                                     {.first = saved_first, .end = saved_end});
-  return rows.ok() ? *rows : afo::Refuse(rows.status(), problem);
+  afo::Failure failure;
+  afo::Table* table = afo::FindTable(request, number, &failure);
+  std::int64_t rows = 0;
+  if (table != nullptr) {
+    failure = afo::ImportBlock(*table, {block, static_cast<std::size_t>(size)}, weights_only != 0,
+                               {.first = first_slot, .end = end_slot}, {.first = saved_first, .end = saved_end}, &rows);
+  }
+  return failure.happened() ? afo::Refuse(std::move(failure), problem) : rows;
 }
 
 AFO_EXPORT void afo_desk_release(afo::Bytes* bytes) {

@@ -1,7 +1,7 @@
 // The desk of a parameter server's process: requests to save or load the tables, which Python answers.
 //
-// An operation puts a request down and waits for its answer without a thread of TensorFlow's; a Python thread takes it
-// up through the C functions of functions.cc.
+// Whoever serves clients puts a request down and waits for its answer without a thread; a Python thread takes it up
+// through the C functions of desk_functions.cc.
 #pragma once
 
 #include <atomic>
@@ -14,13 +14,13 @@
 #include <mutex>
 #include <string>
 
-#include "absl/status/status.h"
-#include "afo/ops/resource.h"
+#include "afo/core/store.h"
 
 namespace afo {
 
 struct DeskRequest {
-  tensorflow::core::RefCountPtr<EmbeddingTables> tables;
+  // Lives as long as the request.
+  std::shared_ptr<Store> store;
   // Whoever has given it: another request with the same name ends this one.
   std::string asker;
   std::string words;
@@ -32,7 +32,7 @@ struct DeskRequest {
   bool taken = false;
 };
 
-// Thread-safe. Requests of the same tables are taken one after another, each when the one before was answered.
+// Thread-safe. Requests of the same store are taken one after another, each when the one before was answered.
 class Desk {
  public:
   static Desk& OfProcess();
@@ -41,8 +41,8 @@ class Desk {
   void Open();
   void Close();
 
-  // Stops the earlier ones of the same tables and asker. Unimplemented where nobody is at the desk.
-  absl::Status Put(const std::shared_ptr<DeskRequest>& request);
+  // Stops the earlier ones of the same store and asker. False where nobody is at the desk.
+  [[nodiscard]] bool Put(const std::shared_ptr<DeskRequest>& request);
   // The next that may be taken; none after `longest`, or where somebody leaves the desk.
   std::shared_ptr<DeskRequest> Take(std::chrono::milliseconds longest);
   // One that was taken and is not answered; none where there is no such.

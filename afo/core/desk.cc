@@ -1,4 +1,4 @@
-#include "afo/ops/desk/desk.h"
+#include "afo/core/desk.h"
 
 #include <algorithm>
 #include <utility>
@@ -23,23 +23,21 @@ void Desk::Close() {
   changed_.notify_all();
 }
 
-absl::Status Desk::Put(const std::shared_ptr<DeskRequest>& request) {
+bool Desk::Put(const std::shared_ptr<DeskRequest>& request) {
   std::lock_guard lock(mutex_);
-  if (attendants_ == 0) {
-    return absl::UnimplementedError("nobody in this server's process saves or loads embedding tables: it has to call afo.embedding.desk.attend()");
-  }
+  if (attendants_ == 0) return false;
   for (const auto& earlier : open_) {
-    if (earlier->tables.get() == request->tables.get() && earlier->asker == request->asker) earlier->stopped = true;
+    if (earlier->store == request->store && earlier->asker == request->asker) earlier->stopped = true;
   }
   request->number = ++numbers_;
   open_.push_back(request);
   changed_.notify_all();
-  return absl::OkStatus();
+  return true;
 }
 
 std::shared_ptr<DeskRequest> Desk::NextToTake() {
   for (auto each = open_.begin(); each != open_.end(); ++each) {
-    const auto is_of_the_same = [&](const auto& other) { return other->tables.get() == (*each)->tables.get(); };
+    const auto is_of_the_same = [&](const auto& other) { return other->store == (*each)->store; };
     if (!(*each)->taken && std::none_of(open_.begin(), each, is_of_the_same)) return *each;
   }
   return nullptr;

@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "afo/core/failure.h"
 #include "afo/core/table.h"
-#include "absl/status/statusor.h"
 
 namespace afo {
 
@@ -23,8 +23,8 @@ struct NextBlock {
   std::int64_t next = 0;  // the cursor of the following one, -1 at the end
 };
 
-// cursor: 0, then what the last call returned.
-absl::StatusOr<NextBlock> ExportBlock(const Table& table, const BlockRange& range, std::int64_t cursor);
+// cursor: 0, then the `next` of the last call.
+Failure ExportBlock(const Table& table, const BlockRange& range, std::int64_t cursor, NextBlock* block);
 
 // The slots of one server (afo/core/slot_map.h), as somebody says.
 struct ImportedSlots {
@@ -32,11 +32,10 @@ struct ImportedSlots {
   std::int64_t end = 0;
 };
 
-// Removes and overwrites what a block names of the slots that are `owned`; returns how many rows that are. `saved`: of
-// the server that wrote the block; a key of another one is damage, for who reads this server's rows would never see it.
-// weights_only: the block has none of the optimizer's slots; they begin as those of a new row with these weights.
-// DataLoss for damage.
-absl::StatusOr<std::int64_t> ImportBlock(Table& table, std::string_view bytes, bool weights_only,
-                                         const ImportedSlots& owned, const ImportedSlots& saved);
+// Removes and overwrites what a block names of the slots that are `owned`: so many `rows`. `saved`: of the server that
+// wrote the block; a key of another one is damage, for who reads this server's rows would never see it. weights_only:
+// the block has none of the optimizer's slots; they begin as those of a new row with these weights.
+Failure ImportBlock(Table& table, std::string_view bytes, bool weights_only, const ImportedSlots& owned,
+                    const ImportedSlots& saved, std::int64_t* rows);
 
 }  // namespace afo

@@ -1,13 +1,10 @@
-#include "afo/ops/snapshot/blocks.h"
+#include "afo/core/table_blocks.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "afo/core/hash.h"
-#include "afo/ops/resource.h"
 
 namespace afo {
 namespace {
@@ -31,20 +28,20 @@ Exported ExportTableRows(const Table& table, const ExportRange& range, RowBlock 
   return table.Export(range, std::move(block));
 }
 
-absl::Status StatusOfBlock(BlockError error) {
+Failure FailureOf(BlockError error) {
   switch (error) {
     case BlockError::kNone:
-      return absl::OkStatus();
+      return {};
     case BlockError::kShort:
-      return absl::DataLossError("a block of rows is cut off");
+      return Damaged("a block of rows is cut off");
     case BlockError::kNoBlock:
-      return absl::DataLossError("these bytes are no block of rows");
+      return Damaged("these bytes are no block of rows");
     case BlockError::kBadSum:
-      return absl::DataLossError("a block of rows has another checksum than it says");
+      return Damaged("a block of rows has another checksum than it says");
     case BlockError::kOtherWidth:
-      return absl::DataLossError("a block's rows have another width, or another optimizer, than the table's");
+      return Damaged("a block's rows have another width, or another optimizer, than the table's");
   }
-  return absl::InternalError("unknown error of a block");
+  return Damaged("a block of rows is damaged");
 }
 
 // Precondition: 0 <= first <= end <= kVirtualSlots.
@@ -65,10 +62,10 @@ bool IsOf(const RowBlock& block, const SlotRange& slots) {
 // The cursor holds how many of the part's shards are done, and the row of the next, in 32 bits each. All candidates of
 // the part (or cells of their filter) come first, then all rows: a key that is admitted in between is in the checkpoint
 // twice, and not lost.
-absl::StatusOr<NextBlock> ExportBlock(const Table& table, const BlockRange& range, std::int64_t cursor) {
+Failure ExportBlock(const Table& table, const BlockRange& range, std::int64_t cursor, NextBlock* to) {
   if (range.part < 0 || range.parts < 1 || range.bytes < 1 || range.bytes > kMostBytes || cursor < 0 ||
       range.since < kAllEpochs) {
-    return absl::InvalidArgumentError("part, parts, bytes, cursor or since of an export is out of its range");
+    return Invalid("part, parts, bytes, cursor or since of an export is out of its range");
   }
   const std::int64_t row_bytes = kRowHead + static_cast<std::int64_t>(sizeof(float)) * table.layout().floats;
   const std::int64_t shards = (table.shards() - range.part + range.parts - 1) / range.parts;
@@ -89,29 +86,31 @@ absl::StatusOr<NextBlock> ExportBlock(const Table& table, const BlockRange& rang
       break;
     }
   }
-  return NextBlock{.bytes = block.empty() ? std::string() : Encode(block),
-                   .next = done >= 2 * shards ? -1 : (done << 32 | row)};
+  to->bytes = block.empty() ? std::string() : Encode(block);
+  to->next = done >= 2 * shards ? -1 : (done << 32 | row);
+  return {};
 }
 
-absl::StatusOr<std::int64_t> ImportBlock(Table& table, std::string_view bytes, bool weights_only,
-                                         const ImportedSlots& owned, const ImportedSlots& saved) {
+Failure ImportBlock(Table& table, std::string_view bytes, bool weights_only, const ImportedSlots& owned,
+                    const ImportedSlots& saved, std::int64_t* rows) {
   for (const ImportedSlots& slots : {owned, saved}) {
     if (slots.first >= 0 && slots.first <= slots.end && slots.end <= kVirtualSlots) continue;
-    return absl::InvalidArgumentError(absl::StrCat("an import is of slots ", slots.first, " up to ", slots.end,
-                                                   ", and there are ", kVirtualSlots));
+    return Invalid("an import is of slots " + std::to_string(slots.first) + " up to " + std::to_string(slots.end) +
+                   ", and there are " + std::to_string(kVirtualSlots));
   }
   const RowLayout& layout = table.layout();
   const auto floats = static_cast<std::uint32_t>(weights_only ? layout.dim : layout.floats);
   const DecodedBlock decoded = Decode(bytes, floats);
-  if (absl::Status status = StatusOfBlock(decoded.error); !status.ok()) return status;
-  if (decoded.bytes != bytes.size()) return absl::DataLossError("there are bytes behind a block of rows");
+  if (Failure failure = FailureOf(decoded.error); failure.happened()) return failure;
+  if (decoded.bytes != bytes.size()) return Damaged("there are bytes behind a block of rows");
   if (!IsOf(decoded.block, RangeOf(saved))) {
-    return absl::DataLossError(absl::StrCat("a block of the slots ", saved.first, " up to ", saved.end,
-                                            " names a key of another server"));
+    return Damaged("a block of the slots " + std::to_string(saved.first) + " up to " + std::to_string(saved.end) +
+                   " names a key of another server");
   }
   const std::optional<std::int64_t> imported = table.Import(decoded.block, RangeOf(owned));
-  if (!imported.has_value()) return StatusOf(Status::kOutOfMemory);
-  return *imported;
+  if (!imported.has_value()) return NoMemory("no memory is left for new rows of an embedding table");
+  *rows = *imported;
+  return {};
 }
 
 }  // namespace afo
