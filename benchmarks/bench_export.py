@@ -22,8 +22,8 @@ import tensorflow as tf
 from report import MISSED, publish, result
 from size import sized
 
-from afo.embedding.saved_tables import Rows
 from afo.job import ROW_TYPES
+from afo.tables.saved_tables import Rows
 from afo.trainable.served.table_form import TableForm
 
 BATCH, BATCHES, DIM = 8192, 16, 16

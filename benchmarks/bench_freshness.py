@@ -258,7 +258,7 @@ def print_parts(watched: Watched, exports: list[Record]) -> None:
 
 def bytes_of_changes(scratch: Path) -> list[dict[str, object]]:
     """Of the files of tables' changes, against their rows."""
-    from afo.embedding.merged_rows import MergedRows
+    from afo.tables.merged_rows import MergedRows
     from afo.trainable.served.rows_file import ChangedRows, Parent, write_rows
 
     random, results = np.random.default_rng(1), []

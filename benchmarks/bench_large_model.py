@@ -36,12 +36,12 @@ from afo.data.example import encode
 from afo.data.feature import Feature
 from afo.data.io.tfrecord import RecordWriter
 from afo.data.schema import Schema
-from afo.embedding import row_block, saved_tables
-from afo.embedding.row_block import RowBlock
-from afo.embedding.saved_tables import RowsFile, SavedTable, TablesManifest
 from afo.formats import json_file, manifest_file
 from afo.job import Data, Embedding, Job, Model, RoleSpec
 from afo.protocol.offline_task import RESULT, NumberedFile, OfflineResult, OfflineTask
+from afo.tables import row_block, saved_tables
+from afo.tables.row_block import RowBlock
+from afo.tables.saved_tables import RowsFile, SavedTable, TablesManifest
 from afo.train.setup import JobParts
 
 FEATURES, DIM, LIMIT = ("a", "b", "c", "d"), 16, 2 << 30

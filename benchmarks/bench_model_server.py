@@ -224,7 +224,7 @@ def memory(base: Path, scratch: Path) -> dict[str, object]:
 
 def add_version(base: Path, number: int, parent: int, to: Path | None = None) -> None:
     """A version whose tables have 1 % other rows than the parent's, put there, or beside, as an export puts it."""
-    from afo.embedding.merged_rows import MergedRows
+    from afo.tables.merged_rows import MergedRows
     from afo.trainable.served.rows_file import ChangedRows, Parent, write_rows
     from afo.trainable.served.rows_header import MOST_HEADER_BYTES, read_header
 

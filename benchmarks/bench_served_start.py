@@ -156,8 +156,8 @@ def start(loader: str, model: str, keys: int) -> NoReturn:
 
 def lookups(scratch: Path, rows: int, rounds: int) -> list[dict[str, object]]:
     """Million keys a second."""
-    from afo.embedding.saved_tables import Rows
     from afo.ops.library import load
+    from afo.tables.saved_tables import Rows
     from afo.trainable.served.rows_file import write_rows
 
     operations, random = load(), np.random.default_rng(1)

@@ -11,8 +11,8 @@ from afo.checkpoint.manifest import Manifest
 from afo.data.example import encode
 from afo.data.feature import Feature
 from afo.data.schema import Schema
-from afo.embedding.saved_tables import Rows
 from afo.job import Data, Embedding, Job, Model, RoleSpec, TableKind
+from afo.tables.saved_tables import Rows
 
 LENGTH = 50
 

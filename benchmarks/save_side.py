@@ -35,8 +35,8 @@ DIM, PIECE = 16, 250_000
 def serve(addresses: str, index: str, limit: str) -> None:
     """A server until it is killed."""
     library.load_for_job()
-    if importlib.util.find_spec("afo.embedding.desk"):  # else the chief does all
-        importlib.import_module("afo.embedding.desk").attend()
+    if importlib.util.find_spec("afo.tables.desk"):  # else the chief does all
+        importlib.import_module("afo.tables.desk").attend()
     throttle.limit(float(limit))
     cluster = tf.train.ClusterSpec({"ps": json.loads(addresses)})
     server = tf.distribute.Server(cluster, job_name="ps", task_index=int(index))

@@ -18,8 +18,8 @@ import importlib, importlib.util, json, sys, threading
 import tensorflow as tf
 from afo.ops import library
 library.load_for_job()
-if importlib.util.find_spec("afo.embedding.desk"):  # not in 80de9be1, which is another side
-    importlib.import_module("afo.embedding.desk").attend()
+if importlib.util.find_spec("afo.tables.desk"):  # not in 80de9be1, which is another side
+    importlib.import_module("afo.tables.desk").attend()
 tf.config.threading.set_intra_op_parallelism_threads(int(sys.argv[3]))
 servers = tf.train.ClusterSpec({"ps": json.loads(sys.argv[1])})
 server = tf.distribute.Server(servers, job_name="ps", task_index=int(sys.argv[2]))

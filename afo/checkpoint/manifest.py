@@ -32,7 +32,7 @@ from afo.rpc.messages import ServerPart
 #: which part is which, 2 has no hash tables, 3 no checksum of itself.
 FORMAT_VERSION = 4
 _FORMATS = Formats("checkpoint", newest=FORMAT_VERSION, sealed=4)
-#: Directory of the hash tables (`afo.embedding.saved_tables`) in that of the other files.
+#: Directory of the hash tables (`afo.tables.saved_tables`) in that of the other files.
 TABLES = "tables"
 REFUSAL = "refused.json"
 _NAME = re.compile(r"^manifest-g(\d{6,})-s(\d{12,})(-final)?\.json$")

@@ -13,14 +13,14 @@ from afo.checkpoint import manifest, tensor_file
 from afo.checkpoint.manifest import Part
 from afo.checkpoint.save import tensors
 from afo.embedding import checkpoint as tables
-from afo.embedding.merged_rows import MergedRows, merge_rows
-from afo.embedding.saved_tables import Rows, TablesManifest, chain, read_rows
 from afo.errors import CheckpointLost, DataError, NotFound
 from afo.logs.task_log import LOG
 from afo.state import initialize
 from afo.state.parameters import Parameter, Parameters, no_positions, range_of
 from afo.state.server_state import ServerState, server_states
 from afo.state.variables import PsVariable, VariableIo
+from afo.tables.merged_rows import MergedRows, merge_rows
+from afo.tables.saved_tables import Rows, TablesManifest, chain, read_rows
 
 _T = TypeVar("_T")
 #: What a process takes beside hash tables: TensorFlow, its threads, batches. Bytes.

@@ -22,13 +22,13 @@ from afo.checkpoint import manifest
 from afo.checkpoint.manifest import Manifest, Part
 from afo.checkpoint.metadata import Origin
 from afo.embedding.checkpoint import TableSaver
-from afo.embedding.save_times import SaveTimes
 from afo.errors import AfoError
 from afo.logs.task_log import LOG, one_line
 from afo.rpc.messages import HashTables, ServerPart
 from afo.state.parameters import Parameter, Parameters
 from afo.state.server_state import server_states
 from afo.state.variables import PsVariable, VariableIo
+from afo.tables.save_times import SaveTimes
 
 #: Files of one checkpoint that are sent at a time. A small one costs several round trips and hardly any bytes.
 _SENDERS = 8

@@ -7,7 +7,6 @@ from afo.embedding.lookup import (
     embedding_lookup_sparse_with_distributed_aggregation,
     group_embedding_lookup_sparse,
 )
-from afo.embedding.slot_map import SlotMap
 from afo.embedding.tape import EmbeddingTape
 from afo.embedding.variable import EmbeddingVariable, get_embedding_variable
 from afo.job import (
@@ -23,6 +22,7 @@ from afo.job import (
     RMSprop,
     Sgd,
 )
+from afo.tables.slot_map import SlotMap
 
 __all__ = [
     "Adagrad",

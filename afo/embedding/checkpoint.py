@@ -1,6 +1,6 @@
-"""Checkpoints of embedding tables: whole ones, and deltas of what changed since (`afo.embedding.saved_tables`).
+"""Checkpoints of embedding tables: whole ones, and deltas of what changed since (`afo.tables.saved_tables`).
 
-Each server writes and reads its own files (`afo.embedding.desk`); this process asks for it, and alone writes manifests.
+Each server writes and reads its own files (`afo.tables.desk`); this process asks for it, and alone writes manifests.
 Training goes on meanwhile: each row is of one instant, and what changes is in the next delta too. A checkpoint is read
 by any number of servers.
 """
@@ -11,14 +11,15 @@ import numpy as np
 from msgspec.structs import replace
 
 from afo import storage
-from afo.embedding import desk_client, saved_tables
-from afo.embedding.desk_messages import LoadedRows, LoadRequest, SavedRows, SaveRequest, Source, Target
+from afo.embedding import desk_client
 from afo.embedding.group import TableGroup
-from afo.embedding.save_times import SaveTimes
-from afo.embedding.saved_tables import RowsFile, SavedTable, TablesManifest
 from afo.embedding.server_tables import Table
 from afo.errors import AfoError, DataError
 from afo.formats import manifest_file
+from afo.tables import saved_tables
+from afo.tables.desk_messages import LoadedRows, LoadRequest, SavedRows, SaveRequest, Source, Target
+from afo.tables.save_times import SaveTimes
+from afo.tables.saved_tables import RowsFile, SavedTable, TablesManifest
 
 #: A server writes a file for each so many bytes that it holds, up to a number of them: all at once, and each takes some
 #: 40 MB of memory meanwhile, which a small server's container may not have.

@@ -4,14 +4,15 @@ import secrets
 from collections.abc import Collection, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import tensorflow as tf
 
-from afo.embedding import desk_messages
-from afo.embedding.desk_messages import Answer, Failed, Request, Stopped, StopRequest
+from afo import errors
 from afo.embedding.group import TableGroup
 from afo.errors import AfoError, ProtocolError
+from afo.tables import desk_messages
+from afo.tables.desk_messages import Answer, Failed, Request, Stopped, StopRequest
 
 _Kind = TypeVar("_Kind", bound=Answer)
 
@@ -50,7 +51,17 @@ def _stop(group: TableGroup, asker: str, servers: Collection[int]) -> None:
 def _ask_one(group: TableGroup, server: int, asker: str, request: Request, kind: type[_Kind]) -> _Kind:
     answer = desk_messages.decode_answer(group.server(server).ask(asker, desk_messages.encode(request)))
     if isinstance(answer, Failed):
-        raise desk_messages.error_of(answer)
+        raise error_of(answer)
     if not isinstance(answer, kind):
         raise ProtocolError(f"server {server} answered {type(answer).__name__} to {type(request).__name__}")
     return answer
+
+
+def error_of(failed: Failed) -> Exception:
+    """The error that was `failed`, to be raised here."""
+    if failed.error == desk_messages.NO_MEMORY:
+        return cast(Exception, tf.errors.ResourceExhaustedError(None, None, failed.text))
+    known: dict[str, type[AfoError]] = {
+        kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, AfoError)
+    }
+    return known.get(failed.error, AfoError)(failed.text)

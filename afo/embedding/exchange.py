@@ -8,8 +8,8 @@ import tensorflow as tf
 from afo.embedding.group import TableGroup
 from afo.embedding.pool_gradients import COMBINERS
 from afo.embedding.pull_push import Narrowed, push
-from afo.embedding.slot_map import SlotMap
 from afo.ops.library import load
+from afo.tables.slot_map import SlotMap
 
 
 class Keys(NamedTuple):

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from afo.embedding.pull_push import servers_of
 from afo.embedding.server_tables import Place, ServerTables, Table
-from afo.embedding.slot_map import SlotMap
 from afo.errors import SpecError
 from afo.job import Eviction
 from afo.job.section import MOST_DIM
 from afo.ops.handles import run_independently
 from afo.ops.library import load
+from afo.tables.slot_map import SlotMap
 
 
 class TableGroup:

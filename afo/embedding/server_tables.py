@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 import tensorflow as tf
 
-from afo.embedding import desk
 from afo.embedding.initializers import Initializer
-from afo.embedding.slot_map import SlotMap
 from afo.job import Eviction, Filter, RowClipping, UpdateRule, ValueDtype
 from afo.ops.library import load
+from afo.tables import desk
+from afo.tables.slot_map import SlotMap
 
 _INT = tf.TensorSpec([], tf.int64)
 _INTS = tf.TensorSpec([None], tf.int64)
@@ -85,7 +85,7 @@ class ServerTables:
         return epochs.numpy(), powers.numpy()
 
     def ask(self, asker: str, request: bytes) -> bytes:
-        """What the desk of the server answers (`afo.embedding.desk_messages`), however long it takes.
+        """What the desk of the server answers (`afo.tables.desk_messages`), however long it takes.
 
         Ends what the same `asker` has asked before.
         """

@@ -1,4 +1,4 @@
-"""C functions of the desk (afo/core/desk_functions.cc): requests that reached this process, and the tables that each is about.
+"""Requests that reached this process, and the tables that each is about: C functions of afo/core/desk_functions.cc.
 
 ctypes gives up Python's lock while they run. TensorFlow has loaded the library before.
 """
@@ -21,7 +21,7 @@ class Refusal(Exception):
         self.kind = kind
 
 
-#: Kinds of a `Refusal`, as afo/core/desk_functions.cc has them: damaged bytes, no memory, no such table, arguments out of range.
+#: Kinds of a `Refusal`, as the C functions have them: damaged bytes, no memory, no such table, arguments out of range.
 DAMAGED, NO_MEMORY, GONE, WRONG = -2, -3, -4, -5
 
 

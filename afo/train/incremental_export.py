@@ -16,11 +16,11 @@ from msgspec import structs
 
 from afo import storage
 from afo.checkpoint.restore import CheckpointReader
-from afo.embedding.merged_rows import MergedRows
-from afo.embedding.saved_tables import Rows
 from afo.errors import AfoError, AlreadyExists, DataError, NotFound, Unsupported
 from afo.job import Export, RowType, TableKind
 from afo.logs.task_log import LOG
+from afo.tables.merged_rows import MergedRows
+from afo.tables.saved_tables import Rows
 from afo.train.export import describe, save_model, upload
 from afo.train.setup import JobParts
 from afo.trainable.served import export_versions

@@ -4,10 +4,10 @@ import threading
 
 import tensorflow as tf
 
-from afo.embedding import desk
 from afo.errors import ClusterUnreachable
 from afo.ops import library
 from afo.protocol.train_task import Progress
+from afo.tables import desk
 from afo.train.setup import Setup
 
 

@@ -16,8 +16,6 @@ from afo.checkpoint.restore import CheckpointReader
 from afo.checkpoint.tensor_map import Section, whole_hash_table, whole_state, whole_table, whole_weight
 from afo.data.schema import Schema
 from afo.embedding.initializers import initializer_of
-from afo.embedding.merged_rows import MergedRows
-from afo.embedding.saved_tables import Rows
 from afo.embedding.server_tables import Table
 from afo.errors import DataError, ModelError, Unsupported
 from afo.job import Filter, Job, Sgd
@@ -29,6 +27,8 @@ from afo.optimizers.compiled import Compiled, compiled_of
 from afo.state import initialize
 from afo.state.parameters import Parameters, dense_vector, parameters_of, state_variable, table
 from afo.state.step_exchange import Exchange
+from afo.tables.merged_rows import MergedRows
+from afo.tables.saved_tables import Rows
 from afo.trainable.gradient_clipping import clip_gradients
 from afo.trainable.hashed_lookup import HashedLookup
 from afo.trainable.keras_initializers import draw_of

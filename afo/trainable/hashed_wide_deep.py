@@ -15,7 +15,6 @@ from afo.embedding.exchange import Run, unique_keys
 from afo.embedding.initializers import Initializer
 from afo.embedding.pooled_exchange import bag_of, server_bags
 from afo.embedding.server_tables import Table
-from afo.embedding.slot_map import SlotMap
 from afo.models import wide_deep
 from afo.models.encode import EncodedKeys
 from afo.models.parser import Parsed
@@ -24,6 +23,7 @@ from afo.ops import library
 from afo.state import initialize
 from afo.state.parameters import Parameters
 from afo.state.step_exchange import Exchange
+from afo.tables.slot_map import SlotMap
 from afo.trainable.asked_tables import AskedTables, Inputs, Lists
 from afo.trainable.local_model import LocalHashedWideDeep
 from afo.trainable.model_protocol import Computed, LocalModel, Pulled, TableGradients

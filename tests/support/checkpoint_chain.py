@@ -8,7 +8,7 @@ import numpy as np
 
 from afo.checkpoint import manifest
 from afo.checkpoint.manifest import Manifest, Part
-from afo.embedding.saved_tables import SavedTable
+from afo.tables.saved_tables import SavedTable
 from saved_chain import block, save
 
 

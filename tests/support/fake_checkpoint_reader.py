@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from afo.checkpoint.manifest import Manifest
-from afo.embedding.merged_rows import MergedRows
-from afo.embedding.saved_tables import Rows
+from afo.tables.merged_rows import MergedRows
+from afo.tables.saved_tables import Rows
 
 #: Sums for the standardisation of one value.
 STATISTICS = np.array([[10.0], [400.0], [20000.0]])

@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from afo import embedding
 from afo.embedding.checkpoint import TableSaver, restore
-from afo.embedding.saved_tables import MANIFEST
 from afo.job import Momentum
+from afo.tables.saved_tables import MANIFEST
 
 KEYS = 20_000
 #: Keys of a step: whole numbers, so that all sums are exact.

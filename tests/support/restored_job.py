@@ -19,9 +19,7 @@ from afo.checkpoint.restore import CheckpointReader, restore
 from afo.checkpoint.warm_start import open_source, take_over
 from afo.data.feature import Feature
 from afo.data.schema import Schema
-from afo.embedding import row_block
 from afo.embedding.checkpoint import TableSaver
-from afo.embedding.saved_tables import chain
 from afo.job import (
     Adagrad,
     Adam,
@@ -42,6 +40,8 @@ from afo.state.parameters import Parameters
 from afo.state.server_connections import connect
 from afo.state.server_state import server_states
 from afo.state.variables import VariableIo
+from afo.tables import row_block
+from afo.tables.saved_tables import chain
 from afo.train.setup import JobParts
 
 SPLITS = 4

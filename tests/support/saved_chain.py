@@ -7,10 +7,10 @@ from pathlib import Path
 import google_crc32c
 import numpy as np
 
-from afo.embedding import row_block, saved_tables
-from afo.embedding.row_block import RowBlock
-from afo.embedding.saved_tables import RowsFile, SavedTable, TablesManifest
 from afo.formats import manifest_file
+from afo.tables import row_block, saved_tables
+from afo.tables.row_block import RowBlock
+from afo.tables.saved_tables import RowsFile, SavedTable, TablesManifest
 
 #: A block and the number of its table.
 Numbered = tuple[int, RowBlock]

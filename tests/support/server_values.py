@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from afo.embedding import TableGroup, desk_client, row_block
-from afo.embedding.desk_messages import SavedRows, SaveRequest
+from afo.embedding import TableGroup, desk_client
 from afo.formats import json_file
 from afo.protocol.train_task import TrainTask
 from afo.state.parameters import Parameters
 from afo.state.server_connections import connect
 from afo.state.server_state import ServerState, server_states
 from afo.state.variables import PsVariable, VariableIo
+from afo.tables import row_block
+from afo.tables.desk_messages import SavedRows, SaveRequest
 from afo.train.setup import Setup
 
 

@@ -15,11 +15,11 @@ import numpy as np
 import tensorflow as tf
 
 from afo import embedding, storage
-from afo.embedding import desk
 from afo.embedding.checkpoint import TableSaver, restore
 from afo.errors import NoSpaceLeft
 from afo.ops import library
 from afo.state.server_connections import connect, is_lost_server
+from afo.tables import desk
 from fork_server import ForkedProcess, start_function
 
 KEYS = 3000

@@ -18,7 +18,7 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 
 // asker: a name of its own; its earlier requests are stopped. request, answer: messages of
-// afo/embedding/desk_messages.py.
+// afo/tables/desk_messages.py.
 REGISTER_OP("AfoAskDesk")
     .Input("tables: resource")
     .Input("asker: string")
@@ -60,7 +60,7 @@ class AskDeskOp : public tensorflow::AsyncOpKernel {
     if (Desk::OfProcess().Put(request)) return;
     if (cancellation != nullptr) cancellation->DeregisterCallback(token);
     context->SetStatus(absl::UnimplementedError(
-        "nobody in this server's process saves or loads embedding tables: it has to call afo.embedding.desk.attend()"));
+        "nobody in this server's process saves or loads embedding tables: it has to call afo.tables.desk.attend()"));
     done();
   }
 };

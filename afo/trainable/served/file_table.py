@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import tensorflow as tf
 
-from afo.embedding.merged_rows import MergedRows
 from afo.errors import DataError
 from afo.job import RowType
 from afo.ops import library
 from afo.storage.local import translate_errors
+from afo.tables.merged_rows import MergedRows
 from afo.trainable.served.rows_file import write_rows
 
 #: Of all tables of this process.

@@ -6,9 +6,9 @@ from typing import Any, Self
 import numpy as np
 import tensorflow as tf
 
-from afo.embedding.merged_rows import MergedRows
-from afo.embedding.saved_tables import Rows
 from afo.job import RowType
+from afo.tables.merged_rows import MergedRows
+from afo.tables.saved_tables import Rows
 from afo.trainable.served.mapped_columns import map_columns
 from afo.trainable.served.stored_rows import StoredRows
 

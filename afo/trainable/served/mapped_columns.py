@@ -14,9 +14,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from afo.embedding.merged_rows import MergedRows
 from afo.job import RowType
 from afo.storage.local import translate_errors
+from afo.tables.merged_rows import MergedRows
 from afo.trainable.served.stored_rows import Encoded, encode_rows, stored_type
 
 #: Time between two looks for pages that were read. Seconds.

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import tensorflow as tf
 
-from afo.embedding.saved_tables import RowSource
 from afo.job import RowType
 from afo.ops import library
 from afo.storage.local import translate_errors
+from afo.tables.saved_tables import RowSource
 from afo.trainable.served.rows_file import ChangedRows, write_rows
 
 #: Of the names of tables' files.

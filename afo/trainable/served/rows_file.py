@@ -8,11 +8,11 @@ import google_crc32c
 import numpy as np
 import tensorflow as tf
 
-from afo.embedding.merged_rows import Changes, MergedRows
-from afo.embedding.saved_tables import RowSource
 from afo.errors import DataError
 from afo.job import ROW_TYPES, RowType
 from afo.ops import library
+from afo.tables.merged_rows import Changes, MergedRows
+from afo.tables.saved_tables import RowSource
 from afo.trainable.served.rows_header import rows_at
 from afo.trainable.served.stored_rows import decode_rows, encode_rows, stored_type
 

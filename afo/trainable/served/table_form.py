@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from afo.embedding.merged_rows import MergedRows
-from afo.embedding.saved_tables import Rows
 from afo.job import RowType
+from afo.tables.merged_rows import MergedRows
+from afo.tables.saved_tables import Rows
 from afo.trainable.served.frozen_table import FrozenTable
 from afo.trainable.served.stored_rows import StoredRows
 

@@ -226,7 +226,7 @@ class TestHashTables:
         return first, second
 
     def test_every_changed_byte_is_refused(self, tmp_path: Path) -> None:
-        from afo.embedding import saved_tables
+        from afo.tables import saved_tables
 
         url, _ = self.golden(tmp_path)
         url.write_bytes(manifest_file.encode(replace(saved_tables.read_manifest(str(url)), version=4)))
@@ -238,7 +238,7 @@ class TestHashTables:
                 saved_tables.read_manifest(str(url))
 
     def test_format_1_names_what_it_stands_on_by_its_url(self, tmp_path: Path) -> None:
-        from afo.embedding import saved_tables
+        from afo.tables import saved_tables
 
         shutil.copytree(GOLDEN / "tables1", tmp_path / "whole")
         shutil.copytree(GOLDEN / "tables1", tmp_path / "delta")
@@ -248,7 +248,7 @@ class TestHashTables:
 
     @pytest.mark.parametrize("outside", ["../rows.afo", "/etc/passwd", "..", "a/b"])
     def test_a_file_elsewhere_is_refused(self, tmp_path: Path, outside: str) -> None:
-        from afo.embedding import saved_tables
+        from afo.tables import saved_tables
 
         url, _ = self.golden(tmp_path)
         whole = saved_tables.read_manifest(str(url))
@@ -258,7 +258,7 @@ class TestHashTables:
 
     @pytest.mark.parametrize("number", ['"servers": 0', '"dim": 0', '"dim": 4097', '"server": -1'])
     def test_numbers_that_cannot_be_are_refused(self, tmp_path: Path, number: str) -> None:
-        from afo.embedding import saved_tables
+        from afo.tables import saved_tables
 
         url, _ = self.golden(tmp_path)
         key = number.partition(":")[0]
@@ -272,7 +272,7 @@ class TestHashTables:
     )
     def test_a_job_s_tables_stand_on_none_of_another(self, tmp_path: Path, outside: str) -> None:
         from afo.checkpoint.restore import CheckpointReader
-        from afo.embedding import saved_tables
+        from afo.tables import saved_tables
 
         shutil.copytree(GOLDEN / "tables1", tmp_path / "other")
         _, url = self.golden(tmp_path)

@@ -10,9 +10,9 @@ pytest.importorskip("tensorflow")
 from afo.checkpoint import restore
 from afo.checkpoint.manifest import Manifest, commit
 from afo.checkpoint.restore import CheckpointReader
-from afo.embedding.merged_rows import MergedRows
-from afo.embedding.saved_tables import Rows, SavedTable
 from afo.errors import DataError
+from afo.tables.merged_rows import MergedRows
+from afo.tables.saved_tables import Rows, SavedTable
 from saved_chain import block, save
 
 pytestmark = pytest.mark.tensorflow

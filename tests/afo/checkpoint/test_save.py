@@ -12,8 +12,8 @@ from afo import storage
 from afo.checkpoint import manifest
 from afo.checkpoint.manifest import Part
 from afo.checkpoint.save import CheckpointWriter
-from afo.embedding.save_times import SaveTimes
 from afo.errors import ClusterUnreachable, NoSpaceLeft, NotFound, StorageError
+from afo.tables.save_times import SaveTimes
 
 pytestmark = pytest.mark.tensorflow
 

@@ -13,10 +13,10 @@ import restored_job
 import table_servers
 from afo.checkpoint import manifest
 from afo.checkpoint.restore import CheckpointReader
-from afo.embedding import saved_tables
-from afo.embedding.merged_rows import MergedRows
-from afo.embedding.saved_tables import Rows
 from afo.state.parameters import range_of
+from afo.tables import saved_tables
+from afo.tables.merged_rows import MergedRows
+from afo.tables.saved_tables import Rows
 from fork_server import start_function
 
 pytestmark = pytest.mark.tensorflow

@@ -19,10 +19,10 @@ tf = pytest.importorskip("tensorflow")
 
 from afo import embedding  # noqa: E402
 from afo.embedding.checkpoint import TableSaver, restore, take_over  # noqa: E402
-from afo.embedding.saved_tables import read_manifest, read_rows  # noqa: E402
-from afo.embedding.slot_map import SLOTS  # noqa: E402
 from afo.errors import DataError, NotFound, StorageError  # noqa: E402
 from afo.formats import manifest_file  # noqa: E402
+from afo.tables.saved_tables import read_manifest, read_rows  # noqa: E402
+from afo.tables.slot_map import SLOTS  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

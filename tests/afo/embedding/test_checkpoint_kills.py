@@ -16,7 +16,7 @@ tf = pytest.importorskip("tensorflow")
 import killed_saver  # noqa: E402
 from afo.embedding import embedding_lookup  # noqa: E402
 from afo.embedding.checkpoint import restore  # noqa: E402
-from afo.embedding.saved_tables import MANIFEST, read_rows  # noqa: E402
+from afo.tables.saved_tables import MANIFEST, read_rows  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

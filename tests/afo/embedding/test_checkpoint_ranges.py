@@ -12,11 +12,12 @@ from msgspec.structs import replace
 tf = pytest.importorskip("tensorflow")
 
 from afo import embedding  # noqa: E402
-from afo.embedding import Eviction, Filter, SlotMap, saved_tables  # noqa: E402
+from afo.embedding import Eviction, Filter, SlotMap  # noqa: E402
 from afo.embedding.checkpoint import TableSaver, restore, take_over  # noqa: E402
-from afo.embedding.saved_tables import RowsFile, SavedTable, TablesManifest, read_manifest, read_rows  # noqa: E402
 from afo.errors import DataError  # noqa: E402
 from afo.formats import manifest_file  # noqa: E402
+from afo.tables import saved_tables  # noqa: E402
+from afo.tables.saved_tables import RowsFile, SavedTable, TablesManifest, read_manifest, read_rows  # noqa: E402
 from key_hash import slots_of  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow

@@ -20,8 +20,8 @@ from afo.embedding.exchange import (  # noqa: E402
 from afo.embedding.initializers import Initializer  # noqa: E402
 from afo.embedding.pull_push import pull  # noqa: E402
 from afo.embedding.server_tables import Table  # noqa: E402
-from afo.embedding.slot_map import SlotMap  # noqa: E402
 from afo.job import Sgd  # noqa: E402
+from afo.tables.slot_map import SlotMap  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

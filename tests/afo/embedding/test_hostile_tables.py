@@ -14,10 +14,10 @@ pytest.importorskip("tensorflow")
 
 from afo import embedding
 from afo.embedding.checkpoint import TableSaver, restore, take_over
-from afo.embedding.merged_rows import merge_rows
-from afo.embedding.saved_tables import RowsFile, SavedTable, chain, read_manifest, read_rows
 from afo.errors import DataError
 from afo.formats import manifest_file
+from afo.tables.merged_rows import merge_rows
+from afo.tables.saved_tables import RowsFile, SavedTable, chain, read_manifest, read_rows
 from saved_chain import block, save
 
 pytestmark = pytest.mark.tensorflow
@@ -131,7 +131,7 @@ def test_a_file_is_read_no_further_than_its_manifest_says(tmp_path: Path, monkey
     url = save(tmp_path / "large", TABLES, [[(0, block({1: 7.0}, 4)), (0, large)]])
     rewritten(url, files=(replace(read_manifest(url).files[0], size=200),))
     manifests = chain(url)
-    monkeypatch.setattr("afo.embedding.saved_tables.chain", lambda *_: manifests)
+    monkeypatch.setattr("afo.tables.saved_tables.chain", lambda *_: manifests)
 
     def read() -> None:
         with pytest.raises(DataError, match="is damaged: a block of 8388636 bytes"):
@@ -146,7 +146,7 @@ def test_a_block_that_claims_more_than_there_is(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "claim" / "rows").write_bytes(content)
     entry = RowsFile("rows", 0, (1 << 31) + 12, google_crc32c.value(content))
     manifests = chain(rewritten(url, files=(entry,)))
-    monkeypatch.setattr("afo.embedding.saved_tables.chain", lambda *_: manifests)
+    monkeypatch.setattr("afo.tables.saved_tables.chain", lambda *_: manifests)
 
     def read() -> None:
         with pytest.raises(DataError, match="is cut off: 100 bytes are there where 2147483648 should be"):
@@ -162,7 +162,7 @@ def test_a_block_of_removed_keys_is_merged_a_part_at_a_time(tmp_path: Path, monk
     rows = block(dict.fromkeys(range(10), 3.0), 64)
     url = save(tmp_path / "gone", [SavedTable("a", 64, "Adagrad", 1)], [[(0, removed), (0, rows)]])
     manifests = chain(url)
-    monkeypatch.setattr("afo.embedding.merged_rows.chain", lambda *_: manifests)
+    monkeypatch.setattr("afo.tables.merged_rows.chain", lambda *_: manifests)
     found: list[int] = []
 
     def merge() -> None:

@@ -11,8 +11,8 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 import table_servers  # noqa: E402
-from afo.embedding import row_block  # noqa: E402
-from afo.embedding.saved_tables import chain, read_manifest  # noqa: E402
+from afo.tables import row_block  # noqa: E402
+from afo.tables.saved_tables import chain, read_manifest  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

@@ -11,8 +11,8 @@ tf = pytest.importorskip("tensorflow")
 
 from afo import embedding  # noqa: E402
 from afo.embedding.checkpoint import TableSaver, restore  # noqa: E402
-from afo.embedding.saved_tables import read_rows  # noqa: E402
 from afo.errors import SpecError  # noqa: E402
+from afo.tables.saved_tables import read_rows  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

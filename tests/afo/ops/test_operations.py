@@ -7,9 +7,9 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.embedding.slot_map import SlotMap  # noqa: E402
 from afo.job.section import MOST_COUNT, MOST_DIM, MOST_KEYS  # noqa: E402
 from afo.ops.library import load  # noqa: E402
+from afo.tables.slot_map import SlotMap  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 

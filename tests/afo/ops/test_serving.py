@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.embedding.merged_rows import MergedRows  # noqa: E402
-from afo.embedding.saved_tables import Rows  # noqa: E402
 from afo.errors import DataError  # noqa: E402
 from afo.job import ROW_TYPES, RowType  # noqa: E402
 from afo.ops.library import load  # noqa: E402
+from afo.tables.merged_rows import MergedRows  # noqa: E402
+from afo.tables.saved_tables import Rows  # noqa: E402
 from afo.trainable.served.frozen_table import FrozenTable  # noqa: E402
 from afo.trainable.served.native_table import NativeTable  # noqa: E402
 from afo.trainable.served.rows_file import ChangedRows, Parent, write_rows  # noqa: E402

@@ -202,8 +202,8 @@ def test_sums_of_the_servers_are_what_is_served(own: Callable[..., Any], tmp_pat
     import tensorflow as tf
 
     from afo.embedding.checkpoint import TableSaver
-    from afo.embedding.saved_tables import read_rows
     from afo.models.parser import RecordParser
+    from afo.tables.saved_tables import read_rows
 
     _, trainer = own(pooling="servers")
     batch = batches()[0]
@@ -324,7 +324,7 @@ def test_tables_of_a_feature_have_its_own_filter_and_evictions() -> None:
 
 def without_rows(dims: dict[str, int]) -> dict[str, Any]:
     """As a checkpoint's reader has tables."""
-    from afo.embedding.saved_tables import Rows
+    from afo.tables.saved_tables import Rows
 
     return {name: Rows(np.zeros(0, np.int64), np.zeros((0, dim), np.float32)) for name, dim in dims.items()}
 

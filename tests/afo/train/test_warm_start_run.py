@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from afo.checkpoint.restore import CheckpointReader
 from afo.checkpoint.tensor_map import Section
 from afo.data.schema import Schema
-from afo.embedding.saved_tables import read_rows
 from afo.job import (
     Checkpoint,
     Data,
@@ -28,6 +27,7 @@ from afo.job import (
     WarmStart,
     Wide,
 )
+from afo.tables.saved_tables import read_rows
 from daily_clicks import schema, write_day
 from training_job import JobRun
 

@@ -431,8 +431,8 @@ def test_a_checkpoint_is_evaluated_without_native_operations(
     import numpy as np
     import tensorflow as tf
 
-    from afo.embedding.saved_tables import Rows
     from afo.ops import library
+    from afo.tables.saved_tables import Rows
 
     model = own(HASHED["without a number of rows"][0])
     dense = model.parameters(1, 0).dense.rows

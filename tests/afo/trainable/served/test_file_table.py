@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.embedding.merged_rows import MergedRows  # noqa: E402
-from afo.embedding.saved_tables import Rows  # noqa: E402
 from afo.errors import DataError, NoSpaceLeft  # noqa: E402
 from afo.job import ROW_TYPES, RowType  # noqa: E402
+from afo.tables.merged_rows import MergedRows  # noqa: E402
+from afo.tables.saved_tables import Rows  # noqa: E402
 from afo.trainable.served import file_table  # noqa: E402
 from afo.trainable.served.file_table import FileTable  # noqa: E402
 from afo.trainable.served.frozen_table import FrozenTable  # noqa: E402

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.embedding.saved_tables import Rows  # noqa: E402
 from afo.errors import DataError  # noqa: E402
 from afo.job import RowType  # noqa: E402
+from afo.tables.saved_tables import Rows  # noqa: E402
 from afo.trainable.served.frozen_table import FrozenTable  # noqa: E402
 from afo.trainable.served.stored_rows import StoredRows, stored_type  # noqa: E402
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from afo.embedding import row_block
-from afo.embedding.row_block import RowBlock
 from afo.errors import DataError
+from afo.tables import row_block
+from afo.tables.row_block import RowBlock
 
 KEYS = st.integers(-(2**63), 2**63 - 1)
 

@@ -9,12 +9,12 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from afo.embedding import desk_messages, rows_files
-from afo.embedding.desk_messages import Answer, LoadRequest, Request, SaveRequest, Stopped
 from afo.errors import AfoError
 from afo.logs.task_log import LOG, one_line
 from afo.ops import own_tables
 from afo.ops.own_tables import OwnTables
+from afo.tables import desk_messages, rows_files
+from afo.tables.desk_messages import Answer, LoadRequest, Request, SaveRequest, Stopped
 
 #: The longest time between two looks whether an attendant is still wanted. Seconds.
 _POLL_S = 0.2

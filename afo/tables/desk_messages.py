@@ -3,19 +3,19 @@
 from typing import Annotated, cast
 
 import msgspec
-import tensorflow as tf
 from msgspec import Meta
 
 from afo import errors
-from afo.embedding.saved_tables import Count, RowsFile, TablesManifest
-from afo.embedding.slot_map import SlotMap
 from afo.errors import AfoError, ProtocolError
 from afo.job.section import MOST_INT
 from afo.rpc.messages import ServerPart
+from afo.tables.saved_tables import Count, RowsFile, TablesManifest
+from afo.tables.slot_map import SlotMap
 
 #: One program starts all processes of a generation, so both sides have the same.
 VERSION = 2
-_NO_MEMORY = "ResourceExhausted"
+#: The class of an answer for want of memory.
+NO_MEMORY = "ResourceExhausted"
 #: Characters of an answer's text: a request may be as long as it likes, and its error quotes it.
 _MOST_TEXT = 4000
 
@@ -135,16 +135,6 @@ def _decode(content: bytes, kind: object, word: str) -> object:
 def failure_of(error: Exception) -> Failed:
     """What is answered in place of raising `error`."""
     if isinstance(error, MemoryError):
-        return Failed(error=_NO_MEMORY, text=str(error)[:_MOST_TEXT])
+        return Failed(error=NO_MEMORY, text=str(error)[:_MOST_TEXT])
     known = (kind.__name__ for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
     return Failed(error=next(known, AfoError.__name__), text=errors.in_words(error)[:_MOST_TEXT])
-
-
-def error_of(failed: Failed) -> Exception:
-    """The error that was `failed`, to be raised here."""
-    if failed.error == _NO_MEMORY:
-        return cast(Exception, tf.errors.ResourceExhaustedError(None, None, failed.text))
-    known: dict[str, type[AfoError]] = {
-        kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, AfoError)
-    }
-    return known.get(failed.error, AfoError)(failed.text)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from afo.embedding.slot_map import SLOTS, SlotMap
 from afo.errors import SpecError
+from afo.tables.slot_map import SLOTS, SlotMap
 from key_hash import slots_of
 
 _starts = st.lists(st.integers(0, SLOTS) | st.integers(0, 300), max_size=12).map(lambda some: (0, *sorted(some)))

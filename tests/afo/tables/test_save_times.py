@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from afo.embedding.save_times import SaveTimes
 from afo.rpc.messages import ServerPart
+from afo.tables.save_times import SaveTimes
 
 
 class Clock:

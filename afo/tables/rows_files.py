@@ -10,13 +10,13 @@ from typing import TypeVar
 import google_crc32c
 
 from afo import storage
-from afo.embedding import row_block, saved_tables
-from afo.embedding.desk_messages import LoadedRows, LoadRequest, SavedRows, SaveRequest, Source, Target
-from afo.embedding.save_times import SaveTimes
-from afo.embedding.saved_tables import RowsFile, SavedBlock
 from afo.errors import ClusterUnreachable, DataError, ProtocolError
 from afo.ops import own_tables
 from afo.ops.own_tables import OwnTables, Refusal
+from afo.tables import row_block, saved_tables
+from afo.tables.desk_messages import LoadedRows, LoadRequest, SavedRows, SaveRequest, Source, Target
+from afo.tables.save_times import SaveTimes
+from afo.tables.saved_tables import RowsFile, SavedBlock
 
 #: Bytes of one block, about: what is in memory at a time.
 _BLOCK_BYTES = 4 << 20

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("tensorflow")
 
-from afo.embedding import merged_rows
-from afo.embedding.merged_rows import MergedRows, merge_rows
-from afo.embedding.saved_tables import Rows, SavedTable, chain, read_rows
 from afo.errors import DataError, NoSpaceLeft, NotFound
+from afo.tables import merged_rows
+from afo.tables.merged_rows import MergedRows, merge_rows
+from afo.tables.saved_tables import Rows, SavedTable, chain, read_rows
 from saved_chain import Numbered, block, save
 
 pytestmark = pytest.mark.tensorflow

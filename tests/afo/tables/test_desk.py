@@ -10,14 +10,15 @@ import pytest
 tf = pytest.importorskip("tensorflow")
 
 from afo import embedding, errors  # noqa: E402
-from afo.embedding import desk, desk_client, desk_messages  # noqa: E402
-from afo.embedding.desk_messages import Failed, LoadRequest, SavedRows, SaveRequest, Stopped, StopRequest  # noqa: E402
-from afo.embedding.saved_tables import RowsFile, TablesManifest  # noqa: E402
-from afo.embedding.slot_map import SlotMap  # noqa: E402
+from afo.embedding import desk_client  # noqa: E402
 from afo.errors import AfoError, DataError, NoSpaceLeft, ProtocolError, StorageError  # noqa: E402
 from afo.ops import own_tables  # noqa: E402
 from afo.ops.library import load  # noqa: E402
 from afo.rpc.messages import ServerPart  # noqa: E402
+from afo.tables import desk, desk_messages  # noqa: E402
+from afo.tables.desk_messages import Failed, LoadRequest, SavedRows, SaveRequest, Stopped, StopRequest  # noqa: E402
+from afo.tables.saved_tables import RowsFile, TablesManifest  # noqa: E402
+from afo.tables.slot_map import SlotMap  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
@@ -95,15 +96,15 @@ def test_what_is_no_request_of_this_version_is_refused(words: bytes, said: str) 
 def test_an_error_of_the_server_is_raised_by_the_client(error: Exception, expected: Exception) -> None:
     failed = desk_messages.decode_answer(desk_messages.encode(desk_messages.failure_of(error)))
     assert isinstance(failed, Failed)
-    raised = desk_messages.error_of(failed)
+    raised = desk_client.error_of(failed)
     assert (type(raised), str(raised)) == (type(expected), str(expected))
 
 
 def test_a_class_that_afo_does_not_have_and_a_server_without_memory() -> None:
-    assert str(desk_messages.error_of(Failed(error="Exotic", text="x"))) == "x"
-    assert type(desk_messages.error_of(Failed(error="errno", text="x"))) is AfoError
+    assert str(desk_client.error_of(Failed(error="Exotic", text="x"))) == "x"
+    assert type(desk_client.error_of(Failed(error="errno", text="x"))) is AfoError
     failed = desk_messages.failure_of(MemoryError("no memory is left"))
-    assert isinstance(desk_messages.error_of(failed), tf.errors.ResourceExhaustedError)
+    assert isinstance(desk_client.error_of(failed), tf.errors.ResourceExhaustedError)
 
 
 class TestInThisProcess:
@@ -199,4 +200,4 @@ def answered(group: Any, words: bytes) -> Exception:
         answer = load().afo_ask_desk(group.handle(0), "me", words).numpy()
     failed = desk_messages.decode_answer(answer)
     assert isinstance(failed, Failed)
-    return desk_messages.error_of(failed)
+    return desk_client.error_of(failed)

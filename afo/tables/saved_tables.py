@@ -1,6 +1,6 @@
 """Saved embedding tables, as files: what `afo.embedding.checkpoint` writes, read without any server.
 
-<url>/rows-<server>-<part>.afo     files of `afo.embedding.row_block`
+<url>/rows-<server>-<part>.afo     files of `afo.tables.row_block`
 <url>/tables.json                  the manifest, written last; without it there is no checkpoint
 """
 
@@ -13,14 +13,14 @@ import numpy as np
 from msgspec import Meta
 
 from afo import storage
-from afo.embedding import row_block
-from afo.embedding.slot_map import SLOTS, SlotMap
 from afo.errors import DataError, SpecError
 from afo.formats import manifest_file
 from afo.formats.manifest_file import Formats
 from afo.job import UpdateRule
 from afo.job.paths import check_name
 from afo.job.section import MOST_DIM
+from afo.tables import row_block
+from afo.tables.slot_map import SLOTS, SlotMap
 
 MANIFEST = "tables.json"
 #: Format 1 names the base of a delta by its URL; 2 has no filters of keys, 3 no checksum of itself.

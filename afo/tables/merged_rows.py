@@ -20,9 +20,9 @@ from typing import Any, BinaryIO, NamedTuple
 import google_crc32c
 import numpy as np
 
-from afo.embedding.saved_tables import Rows, SavedBlock, SavedTable, chain, file_blocks
 from afo.errors import DataError
 from afo.storage.local import translate_errors
+from afo.tables.saved_tables import Rows, SavedBlock, SavedTable, chain, file_blocks
 
 #: Rows in memory before they are written as a run, and while runs are merged. About five times as much is taken then.
 GATHERED_BYTES = 32 << 20
