@@ -46,5 +46,60 @@ class TlsContext {
   const TlsEnd end_;
 };
 
+// Encrypted bytes that came and are not used yet; somebody else's.
+struct TlsInput {
+  const char* data = nullptr;
+  std::size_t size = 0;
+};
+
+// Encrypted bytes that are to go, in a block of a fixed size: what does not fit waits for room.
+struct TlsOutput {
+  char* block = nullptr;
+  std::size_t capacity = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+
+  std::size_t size() const { return end - begin; }
+  std::size_t room() const { return capacity - end; }
+};
+
+// Plain bytes of a record, and room for one, which also has a head and a sum.
+inline constexpr std::size_t kTlsRecord = 16384;
+inline constexpr std::size_t kTlsRecordRoom = kTlsRecord + 256;
+
+// One connection's end. `input` and `output` are its caller's and outlive it.
+class TlsSession {
+ public:
+  enum class State { kDone, kWants, kEnded, kBroken };
+  struct Step {
+    State state;
+    std::size_t bytes = 0;
+  };
+
+  TlsSession(std::shared_ptr<TlsContext> context, TlsInput* input, TlsOutput* output);
+  ~TlsSession();
+  TlsSession(const TlsSession&) = delete;
+  TlsSession& operator=(const TlsSession&) = delete;
+
+  // kWants: `input` is used up, and `output` may have something that is to be sent first.
+  State Handshake();
+  // At most a record, and no more than `size`.
+  Step Read(char* to, std::size_t size);
+  // All of it or kBroken. Preconditions: at most kTlsRecord bytes, and kTlsRecordRoom of room.
+  State Write(const char* data, std::size_t size);
+  // Of the last call that was kBroken.
+  std::string why() const;
+
+ private:
+  State StateOf(int returned);
+
+  const std::shared_ptr<TlsContext> context_;
+  ssl_st* ssl_ = nullptr;
+  TlsInput* const input_;
+  TlsOutput* const output_;
+  std::string why_;
+
+  friend struct TlsMemory;
+};
 
 }  // namespace afo::psplus
