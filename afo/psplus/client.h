@@ -25,7 +25,7 @@ struct ClientOptions {
   bool plain = false;
   // Servers are spread over them.
   int threads = 1;
-  // Of a reply.
+  // Of a question, and of a reply.
   std::size_t frame_bytes = 64 << 20;
   // For each server: questions that are sent and not answered (others wait), and those that there are. What is beyond
   // ends with kBusy. At most half of WindowOptions::requests are sent.

@@ -56,6 +56,12 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
+// Bytes of connections, encryption included.
+struct Traffic {
+  Counter in;
+  Counter out;
+};
+
 class Histogram {
  public:
   void Add(std::chrono::nanoseconds time);

@@ -113,6 +113,8 @@ std::string Use(SSL_CTX* context, const TlsTexts& texts) {
 }  // namespace
 
 TlsContext::Made TlsContext::Of(TlsEnd end, const TlsTexts& texts) {
+  // Nothing is read from the system's configuration, and nothing torn down under threads of a process that ends.
+  OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
   SSL_CTX* made = SSL_CTX_new(end == TlsEnd::kServer ? TLS_server_method() : TLS_client_method());
   if (made == nullptr) return {nullptr, "OpenSSL makes no context"};
   const std::shared_ptr<TlsContext> context(new TlsContext(made, end));

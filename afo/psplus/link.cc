@@ -1,0 +1,376 @@
+#include "afo/psplus/link.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <asio/post.hpp>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace afo::psplus {
+namespace {
+
+// What one connection does before others of its loop have their turn: reads or writes of blocks.
+constexpr int kTurns = 4;
+constexpr std::size_t kMostPieces = 64;
+// Of a payload that is not encrypted: from here on it is received where it belongs.
+constexpr std::size_t kDirect = kBlockBytes / 2;
+
+}  // namespace
+
+Link::Link(std::shared_ptr<Loop> loop, asio::ip::tcp::socket socket, std::shared_ptr<TlsContext> tls, std::size_t most,
+           Traffic* traffic)
+    : loop_(std::move(loop)), socket_(std::move(socket)), traffic_(traffic), most_(most) {
+  if (tls != nullptr) tls_ = std::make_unique<TlsSession>(std::move(tls), &input_, &output_);
+}
+
+Link::~Link() = default;
+
+void Link::Open() {
+  std::error_code error;
+  socket_.native_non_blocking(true, error);
+  if (error) return Close(End::kLocal, error.message());
+  if (tls_ == nullptr) {
+    open_ = true;
+    OnOpen();
+  } else {
+    Shake();
+  }
+  WaitToRead();
+}
+
+void Link::Send(const FrameHeader& header, Payload payload) {
+  if (ended_) return;
+  if (frames_.empty() && output_.size() == 0) stuck_from_ = Clock::now();
+  const std::size_t bytes = payload.bytes();
+  frames_.push_back({Encode(header), std::move(payload), bytes});
+  WriteSome();
+}
+
+void Link::Check(Clock::time_point now, std::chrono::milliseconds frame, std::chrono::milliseconds reader) {
+  if (head_bytes_ > 0 && !paused_ && now - deadline_from_ > frame) {
+    Close(End::kLateFrame, "the rest of a frame did not come");
+  } else if ((!frames_.empty() || output_.size() > 0) && now - stuck_from_ > reader) {
+    Close(End::kSlowReader, "the peer does not take what is sent");
+  }
+}
+
+// Later, and once: it is called in the middle of other things.
+void Link::Resume() {
+  if (!paused_ || ended_ || uses_) return;
+  uses_ = true;
+  asio::post(loop_->context(), [this, self = shared_from_this()] {
+    uses_ = false;
+    if (!paused_ || ended_) return;
+    if (Admit() == Flow::kStops || paused_) return;
+    deadline_from_ = Clock::now();
+    const std::vector<char> rest = std::move(rest_);
+    rest_.clear();
+    input_ = {rest.data(), rest.size()};
+    Use();
+    input_ = {};
+    if (!paused_) ReadSome();
+  });
+}
+
+void Link::Close(End end, const std::string& why) {
+  if (std::exchange(ended_, true)) return;
+  std::error_code ignored;
+  socket_.close(ignored);
+  OnEnd(end, why);
+  frames_.clear();
+  rest_ = {};
+  payload_.reset();
+  output_ = {};
+  if (block_ != nullptr) loop_->GiveBlock(std::move(block_));
+}
+
+void Link::HoldBlock() {
+  if (block_ != nullptr) return;
+  block_ = loop_->TakeBlock();
+  output_ = {block_.get(), kBlockBytes, 0, 0};
+}
+
+void Link::Shake() {
+  HoldBlock();
+  const TlsSession::State state = tls_->Handshake();
+  if (state != TlsSession::State::kBroken && state != TlsSession::State::kEnded) {
+    open_ = state == TlsSession::State::kDone;
+    if (open_) OnOpen();
+    if (!ended_) WriteSome();
+    return;
+  }
+  // The other end is told why, if it listens.
+  const Piece alert{output_.block + output_.begin, output_.size()};
+  if (alert.size > 0) Push(&alert, 1);
+  Close(End::kHandshake, tls_->why());
+}
+
+void Link::WaitToRead() {
+  if (ended_ || paused_ || std::exchange(waits_to_read_, true)) return;
+  socket_.async_wait(asio::socket_base::wait_read, [this, self = shared_from_this()](const std::error_code& error) {
+    waits_to_read_ = false;
+    if (!error) ReadSome();
+  });
+}
+
+void Link::WaitToWrite() {
+  if (ended_ || std::exchange(waits_to_write_, true)) return;
+  socket_.async_wait(asio::socket_base::wait_write, [this, self = shared_from_this()](const std::error_code& error) {
+    waits_to_write_ = false;
+    if (!error) WriteSome();
+  });
+}
+
+void Link::ReadSome() {
+  for (int turn = 0; turn < kTurns && !ended_ && !paused_; ++turn) {
+    if (ReadOnce() == Flow::kStops) break;
+  }
+  if (output_.block != nullptr) WriteSome();
+  WaitToRead();
+}
+
+Link::Flow Link::ReadOnce() {
+  const Piece wanted = Wanted();
+  if (tls_ == nullptr && wanted.size >= kDirect) {
+    const auto got = Receive(const_cast<char*>(wanted.data), std::min(wanted.size, 2 * kBlockBytes));
+    return got ? Took(*got) : Flow::kStops;
+  }
+  const auto got = Receive(loop_->received(), kBlockBytes);
+  if (!got) return Flow::kStops;
+  if (tls_ != nullptr) HoldBlock();
+  input_ = {loop_->received(), *got};
+  if (!open_) Shake();
+  const Flow flow = open_ && !ended_ ? Use() : Flow::kStops;
+  input_ = {};
+  // What is less than was asked for was all.
+  return *got < kBlockBytes ? Flow::kStops : flow;
+}
+
+std::optional<std::size_t> Link::Receive(char* to, std::size_t size) {
+  const ssize_t got = ::recv(socket_.native_handle(), to, size, MSG_DONTWAIT);
+  if (got > 0) {
+    traffic_->in.Add(static_cast<std::size_t>(got));
+    return static_cast<std::size_t>(got);
+  }
+  if (got == 0) {
+    Close(open_ ? End::kPeer : End::kHandshake, "the peer closed the connection");
+  } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+    Close(End::kPeer, std::strerror(errno));
+  }
+  return std::nullopt;
+}
+
+Link::Flow Link::Use() {
+  while (!ended_) {
+    if (paused_) {
+      KeepRest();
+      return Flow::kStops;
+    }
+    const Piece wanted = Wanted();
+    const TlsSession::Step step = Take(const_cast<char*>(wanted.data), wanted.size);
+    switch (step.state) {
+      case TlsSession::State::kDone:
+        Took(step.bytes);
+        break;
+      case TlsSession::State::kWants:
+        if (input_.size == 0) return Flow::kGoes;
+        Close(End::kMalformed, "the peer asks for more than it takes");
+        break;
+      case TlsSession::State::kEnded:
+        Close(End::kPeer, "the peer closed the connection");
+        break;
+      case TlsSession::State::kBroken:
+        Close(End::kMalformed, tls_->why());
+        break;
+    }
+  }
+  return Flow::kStops;
+}
+
+// Where the next bytes belong.
+Piece Link::Wanted() const {
+  if (head_bytes_ < kHeaderBytes) return {head_.data() + head_bytes_, kHeaderBytes - head_bytes_};
+  if (payload_ == nullptr) return {};
+  return {payload_->data() + payload_bytes_, payload_->size() - payload_bytes_};
+}
+
+TlsSession::Step Link::Take(char* to, std::size_t size) {
+  if (tls_ != nullptr) return tls_->Read(to, size);
+  const std::size_t taken = std::min(size, input_.size);
+  if (taken == 0) return {TlsSession::State::kWants, 0};
+  std::memcpy(to, input_.data, taken);
+  input_.data += taken;
+  input_.size -= taken;
+  return {TlsSession::State::kDone, taken};
+}
+
+void Link::KeepRest() { rest_.assign(input_.data, input_.data + input_.size); }
+
+Link::Flow Link::Took(std::size_t bytes) {
+  if (head_bytes_ == kHeaderBytes) {
+    payload_bytes_ += bytes;
+    return payload_bytes_ == payload_->size() ? Deliver() : Flow::kGoes;
+  }
+  if (head_bytes_ == 0) first_byte_ = deadline_from_ = Clock::now();
+  head_bytes_ += bytes;
+  if (head_bytes_ < kHeaderBytes) return Flow::kGoes;
+  DecodedHeader decoded = DecodeHeader(head_.data(), most_);
+  if (!decoded.wrong.empty()) {
+    Close(End::kMalformed, "a frame " + decoded.wrong);
+    return Flow::kStops;
+  }
+  header_ = decoded.header;
+  return Admit();
+}
+
+Link::Flow Link::Admit() {
+  const Admission admission = OnHeader(header_);
+  paused_ = admission == Admission::kLater && !ended_;
+  if (admission == Admission::kWrong) Close(End::kMalformed, "a frame is not one that may come now");
+  if (ended_ || paused_) return Flow::kStops;
+  payload_ = Buffer::Of(header_.payload);
+  payload_bytes_ = 0;
+  if (payload_ == nullptr) {
+    Close(End::kLocal, "there is no memory for a frame of " + std::to_string(header_.payload) + " bytes");
+    return Flow::kStops;
+  }
+  return header_.payload == 0 ? Deliver() : Flow::kGoes;
+}
+
+Link::Flow Link::Deliver() {
+  head_bytes_ = 0;
+  OnFrame({header_, std::move(payload_), first_byte_});
+  return ended_ ? Flow::kStops : Flow::kGoes;
+}
+
+// Not within itself: what OnSent sends is found by the call that goes on.
+void Link::WriteSome() {
+  if (waits_to_write_ || ended_ || std::exchange(writes_, true)) return;
+  int turn = 0;
+  while (turn < kTurns && (tls_ == nullptr ? WritePlain() : WriteEncrypted()) == Flow::kGoes) ++turn;
+  writes_ = false;
+  if (turn == kTurns) WaitToWrite();
+}
+
+Link::Flow Link::WritePlain() {
+  std::array<Piece, kMostPieces> pieces;
+  std::size_t count = 0, piece = piece_, begin = piece_bytes_;
+  for (auto frame = frames_.begin(); frame != frames_.end() && count < kMostPieces; ++frame, piece = 0) {
+    if (piece == 0) {
+      pieces[count++] = {frame->header.data() + begin, kHeaderBytes - begin};
+      begin = 0;
+      piece = 1;
+    }
+    for (; piece <= frame->payload.pieces.size() && count < kMostPieces; ++piece, begin = 0) {
+      const Piece& each = frame->payload.pieces[piece - 1];
+      pieces[count++] = {each.data + begin, each.size - begin};
+    }
+  }
+  if (count == 0) return Flow::kStops;
+  const auto sent = Push(pieces.data(), count);
+  if (!sent) return Flow::kStops;
+  Went(*sent);
+  return Flow::kGoes;
+}
+
+Link::Flow Link::WriteEncrypted() {
+  if (!Encrypt()) return Flow::kStops;
+  const Piece all{output_.block + output_.begin, output_.size()};
+  if (all.size == 0) {
+    output_ = {};
+    if (block_ != nullptr) loop_->GiveBlock(std::move(block_));
+    return Flow::kStops;
+  }
+  const auto sent = Push(&all, 1);
+  if (!sent) return Flow::kStops;
+  output_.begin += *sent;
+  if (output_.size() > 0) {
+    WaitToWrite();
+    return Flow::kStops;
+  }
+  output_.begin = output_.end = 0;
+  return Flow::kGoes;
+}
+
+// False where the connection has ended.
+bool Link::Encrypt() {
+  if (frames_.empty()) return true;
+  HoldBlock();
+  while (!frames_.empty() && output_.room() >= kTlsRecordRoom) {
+    // A frame's bytes have to be there until they are encrypted, and it is gone before.
+    const std::shared_ptr<const void> owner = frames_.front().payload.owner;
+    const Piece record = NextRecord();
+    if (tls_->Write(record.data, record.size) == TlsSession::State::kDone) continue;
+    Close(End::kLocal, tls_->why());
+    return false;
+  }
+  return true;
+}
+
+Piece Link::NextRecord() {
+  const Piece head = Head();
+  if (head.size >= kTlsRecord) {
+    Went(kTlsRecord);
+    return {head.data, kTlsRecord};
+  }
+  std::size_t bytes = 0;
+  while (bytes < kTlsRecord && !frames_.empty()) {
+    const Piece next = Head();
+    const std::size_t taken = std::min(next.size, kTlsRecord - bytes);
+    if (taken > 0) std::memcpy(loop_->record() + bytes, next.data, taken);
+    bytes += taken;
+    Went(taken);
+  }
+  return {loop_->record(), bytes};
+}
+
+Piece Link::Head() const {
+  const Frame& frame = frames_.front();
+  const Piece whole = piece_ == 0 ? Piece{frame.header.data(), kHeaderBytes} : frame.payload.pieces[piece_ - 1];
+  return {whole.data + piece_bytes_, whole.size - piece_bytes_};
+}
+
+void Link::Went(std::size_t bytes) {
+  for (;;) {
+    const std::size_t taken = std::min(bytes, Head().size);
+    piece_bytes_ += taken;
+    bytes -= taken;
+    if (Head().size > 0) return;
+    piece_bytes_ = 0;
+    if (++piece_ <= frames_.front().payload.pieces.size()) {
+      if (bytes == 0 && Head().size > 0) return;
+      continue;
+    }
+    piece_ = 0;
+    const std::size_t payload = frames_.front().bytes;
+    frames_.pop_front();
+    stuck_from_ = Clock::now();
+    OnSent(payload);
+    if (frames_.empty() || bytes == 0) return;
+  }
+}
+
+std::optional<std::size_t> Link::Push(const Piece* pieces, std::size_t count) {
+  std::array<iovec, kMostPieces> vectors;
+  for (std::size_t i = 0; i < count; ++i) vectors[i] = {const_cast<char*>(pieces[i].data), pieces[i].size};
+  msghdr message{};
+  message.msg_iov = vectors.data();
+  message.msg_iovlen = count;
+  const ssize_t sent = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent >= 0) {
+    traffic_->out.Add(static_cast<std::size_t>(sent));
+    return static_cast<std::size_t>(sent);
+  }
+  if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
+    WaitToWrite();
+  } else {
+    Close(End::kPeer, std::strerror(errno));
+  }
+  return std::nullopt;
+}
+
+}  // namespace afo::psplus
