@@ -19,13 +19,14 @@ help: ## Say what there is to make
 
 # A change of these builds the operations anew, as part of the install.
 NATIVE := $(wildcard afo/core/*.h afo/core/*.cc afo/ops/*.h afo/ops/*.cc afo/ops/*/*.h afo/ops/*/*.cc \
-  afo/serving/*.h afo/serving/*.cc afo/*/CMakeLists.txt)
+  afo/serving/*.h afo/serving/*.cc afo/psplus/*.h afo/psplus/*.cc afo/*/CMakeLists.txt)
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c conf/constraints.txt
 
 # What the build needs goes into the environment itself: pip would else unpack a second TensorFlow for its headers.
 $(INSTALLED): pyproject.toml conf/constraints.txt afo/ops/build_hook.py $(NATIVE)
 	.ci/system-packages python native
 	.ci/system-packages serving || echo "afo is installed without its processor (docs/serving.md), which nothing else needs"
+	.ci/system-packages psplus || echo "afo is installed without its own parameter server (docs/environments.md), which nothing else needs"
 	.ci/make-venv $(VENV)
 	$(PIP_INSTALL) hatchling editables cmake 'tensorflow-cpu==2.21.*'
 	$(PIP_INSTALL) --no-build-isolation -e '.[dev]'

@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 from afo.ops.library import LISTEN
+from afo.psplus import server_library
 from afo_client.serving import model_server
-from processor_build import require_model_server, require_processor
+from processor_build import require_model_server, require_parameter_server, require_processor
 
 ROOT = Path(__file__).parent.parent
 PROGRAMS = ["afo_am", "afo_child", "afo_client", "afo_history_server"]
@@ -95,6 +96,13 @@ def processor(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What servers link with."""
     require_processor()
     return extracted(wheel, "/libafo_processor.", tmp_path_factory.mktemp("processor"))
+
+
+@pytest.fixture(scope="module")
+def parameter_server(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a parameter server of our own loads."""
+    require_parameter_server()
+    return extracted(wheel, f"/{server_library.NAME}", tmp_path_factory.mktemp("parameter_server"))
 
 
 @pytest.fixture(scope="module")
@@ -182,8 +190,7 @@ def test_one_wheel_runs_where_tensorflows_does_and_one_without_operations_anywhe
 
 def wanted(library: Path) -> dict[str, dict[tuple[int, ...], list[str]]]:
     """Family of symbols → version → the symbols that `library` wants in it."""
-    command = ["objdump", "-T", str(library)]
-    lines = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    lines = output_of("objdump", "-T", library).splitlines()
     found: dict[str, dict[tuple[int, ...], list[str]]] = {}
     for match in filter(None, map(WANTED.search, lines)):
         version = tuple(map(int, match["version"].split(".")))
@@ -191,7 +198,7 @@ def wanted(library: Path) -> dict[str, dict[tuple[int, ...], list[str]]]:
     return found
 
 
-@pytest.mark.parametrize("which", ["library", "processor"])
+@pytest.mark.parametrize("which", ["library", "processor", "parameter_server"])
 def test_the_libraries_want_no_newer_system_than_tensorflow(which: str, request: pytest.FixtureRequest) -> None:
     theirs = wanted(tensorflow_packages() / "tensorflow" / "libtensorflow_framework.so.2")
     ours = wanted(request.getfixturevalue(which))
@@ -202,7 +209,24 @@ def test_the_libraries_want_no_newer_system_than_tensorflow(which: str, request:
         for version, symbols in versions.items()
         if version > max(theirs[family])
     }
-    assert not newer, "name an older version, or bring the function along, in afo/ops/old_systems.*"
+    assert not newer, "name an older version, or bring the function along, in afo/ops/old_systems.cc"
+
+
+def test_the_parameter_server_needs_no_tensorflow_and_shows_nothing_of_its_openssl(parameter_server: Path) -> None:
+    """A process may hold TensorFlow's BoringSSL, Python's OpenSSL and this one: none is bound to another's symbols."""
+    needed = output_of("objdump", "-p", parameter_server)
+    # Of the first two only the names are left since glibc 2.34.
+    system = {"libpthread.so.0", "libdl.so.2", "libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6"}
+    assert {line.split()[1] for line in needed.splitlines() if "NEEDED" in line} <= system
+    exported = output_of("nm", "--dynamic", "--defined-only", parameter_server).split()[2::3]
+    assert [name for name in exported if not name.startswith("afo_")] == []
+    # And asks others for none: what is weak may be missing, or found in another library.
+    asked = output_of("nm", "--dynamic", "--undefined-only", parameter_server).split()
+    assert [name for name in asked if name.startswith(("SSL", "EVP", "OPENSSL", "CRYPTO", "ERR_", "BIO_"))] == []
+
+
+def output_of(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 def test_the_model_server_runs_on_an_old_system_and_is_a_program(wheel: Path, server: Path) -> None:
@@ -219,15 +243,14 @@ def test_what_is_preloaded_wants_nothing_but_an_old_glibc(preloaded: Path) -> No
     versions = wanted(preloaded)
     assert set(versions) == {"GLIBC"}
     assert max(versions["GLIBC"]) <= (2, 27)
-    needed = subprocess.run(["objdump", "-p", preloaded], capture_output=True, text=True, timeout=60, check=True).stdout
+    needed = output_of("objdump", "-p", preloaded)
     assert [line.split()[1] for line in needed.splitlines() if "NEEDED" in line] == ["libc.so.6"]
 
 
 def wide_functions(library: Path) -> Iterator[str]:
     """Functions of `library` with instructions of AVX-512, one time for each."""
-    command = ["objdump", "--disassemble", "--demangle", "--no-show-raw-insn", str(library)]
     function = ""
-    for line in subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines():
+    for line in output_of("objdump", "--disassemble", "--demangle", "--no-show-raw-insn", library).splitlines():
         if line.endswith(">:"):
             function = line.partition("<")[2]
         elif WIDE.search(line):

@@ -19,6 +19,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _SOURCES = Path(__file__).parent
 #: For servers (afo/serving/processor_library.py), in the package and in the directory of the build.
 _PROCESSOR, _PROCESSOR_BUILT = "afo/serving/libafo_processor.so", "serving/libafo_processor.so"
+#: For parameter servers (afo/psplus/server_library.py).
+_SERVER, _SERVER_BUILT = "afo/psplus/_afo_server.so", "_afo_server.so"
 #: Of `make model-server`; it is packed where it was made.
 _MODEL_SERVER = "afo/serving/afo_model_server"
 #: What hosts in C are compiled with.
@@ -51,7 +53,9 @@ class OperationsHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is 
         work = Path(self.root) / "build" / "ops"
         _compile(work)
         libraries = {f"afo/ops/{file_name(tensorflow)}": "_afo_ops.so", f"afo/ops/{LISTEN}": LISTEN}
-        # Left out where its reader of JSON is missing, of which CMake has told.
+        # Each is left out where something is missing that it alone needs, of which CMake has told.
+        if (work / _SERVER_BUILT).exists():
+            libraries[_SERVER] = _SERVER_BUILT
         if (work / _PROCESSOR_BUILT).exists():
             libraries[_PROCESSOR] = _PROCESSOR_BUILT
             if version == "standard":  # of an editable install it is in the sources

@@ -15,6 +15,7 @@ from afo import __version__, storage
 from afo.errors import ClusterUnreachable, Unsupported
 from afo.hadoop import conf
 from afo.ops import library
+from afo.psplus import server_library
 from afo.site.config import Config, user_name
 from afo.site.user_state import UserState
 from afo.storage.url import LOCAL, parse
@@ -39,6 +40,7 @@ def local_checks(config: Config) -> Iterator[Finding]:
     yield _java()
     yield _cpu()
     yield _operations()
+    yield _parameter_server()
     yield _jobs_root(config)
     yield _state(config)
     yield from _disks(config)
@@ -125,6 +127,13 @@ def _operations() -> Finding:
         return Finding("native operations", "ok", library.available().name)
     except Unsupported as error:
         return Finding("native operations", "warn", str(error), "embedding variables need them; other jobs do not")
+
+
+def _parameter_server() -> Finding:
+    try:
+        return Finding("parameter server", "ok", server_library.versions())
+    except Unsupported as error:
+        return Finding("parameter server", "warn", str(error), "jobs with `engine: psplus` need it; other jobs do not")
 
 
 def _disks(config: Config) -> Iterator[Finding]:

@@ -189,6 +189,7 @@ def test_doctor_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     told = out(capsys, "doctor")
     assert "any graph" in told
     assert "native operations: " in told
+    assert "parameter server: " in told
     report = json.loads(out(capsys, "doctor", "--cluster", "--json", code=6))
     last = report["findings"][-1]
     assert (last["name"], last["level"]) == ("Hadoop configuration", "fail")
