@@ -46,11 +46,10 @@ Table* FindTable(std::int64_t request, std::int64_t number, Failure* failure) {
     *failure = {FailureKind::kMissing, "this request is answered already"};
     return nullptr;
   }
-  if (number >= 0 && number <= std::numeric_limits<std::int32_t>::max()) {
-    const auto wanted = static_cast<std::int32_t>(number);
-    const FoundTables tables = found->store->FindTables({&wanted, 1});
-    if (!tables.missing.has_value()) return tables.tables.front();
-  }
+  // Beyond what a number of a table can be there is none, either.
+  const auto wanted = static_cast<std::int32_t>(std::min<std::int64_t>(number, std::numeric_limits<std::int32_t>::max()));
+  const FoundTables tables = found->store->FindTables({&wanted, 1});
+  if (number >= 0 && !tables.missing.has_value()) return tables.tables.front();
   *failure = {FailureKind::kMissing, "there is no embedding table " + std::to_string(number) + " on this server"};
   return nullptr;
 }

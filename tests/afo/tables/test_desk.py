@@ -152,7 +152,7 @@ class TestInThisProcess:
         finally:
             attendant.join()
             own_tables.close_desk()
-        assert found == ["there is no embedding table of this number"] * 2
+        assert found == [f"there is no embedding table {number} on this server" for number in (1 << 32, -(1 << 32))]
 
     def test_a_request_that_does_not_reach_the_desk_ends_the_attendant(self) -> None:
         with pytest.raises(tf.errors.NotFoundError), desk.attended():
