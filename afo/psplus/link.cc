@@ -78,9 +78,10 @@ void Link::Resume() {
 
 void Link::Close(End end, const std::string& why) {
   if (std::exchange(ended_, true)) return;
+  // Counted before the peer can know.
+  OnEnd(end, why);
   std::error_code ignored;
   socket_.close(ignored);
-  OnEnd(end, why);
   frames_.clear();
   rest_ = {};
   payload_.reset();

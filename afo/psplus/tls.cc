@@ -130,8 +130,9 @@ TlsContext::Made TlsContext::Of(TlsEnd end, const TlsTexts& texts) {
 
 TlsContext::~TlsContext() { SSL_CTX_free(context_); }
 
-TlsSession::TlsSession(std::shared_ptr<TlsContext> context, TlsInput* input, TlsOutput* output)
-    : context_(std::move(context)), input_(input), output_(output) {
+TlsSession::TlsSession(std::shared_ptr<TlsContext> context, TlsInput* input, TlsOutput* output,
+                       std::uint64_t records_a_key)
+    : context_(std::move(context)), input_(input), output_(output), records_a_key_(records_a_key) {
   ssl_ = SSL_new(context_->context_);
   BIO* bio = BIO_new(TlsMemory::Method());
   if (ssl_ == nullptr || bio == nullptr) {
@@ -170,6 +171,8 @@ TlsSession::Step TlsSession::Read(char* to, std::size_t size) {
 
 TlsSession::State TlsSession::Write(const char* data, std::size_t size) {
   ERR_clear_error();
+  // Sent with the record.
+  if (++records_ % records_a_key_ == 0) SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED);
   std::size_t bytes = 0;
   const int returned = SSL_write_ex(ssl_, data, size, &bytes);
   if (returned == 1 && bytes == size) return State::kDone;
@@ -189,10 +192,13 @@ TlsSession::State TlsSession::StateOf(int returned) {
     default:
       break;
   }
-  const char* reason = ERR_reason_error_string(ERR_peek_error());
-  why_ = reason == nullptr ? "it is no TLS" : reason;
+  const char* reason = ERR_reason_error_string(ERR_peek_last_error());
   const long verified = SSL_get_verify_result(ssl_);
-  if (verified != X509_V_OK) why_ += std::string(": ") + X509_verify_cert_error_string(verified);
+  if (verified != X509_V_OK) {
+    why_ = std::string("the peer's certificate is refused: ") + X509_verify_cert_error_string(verified);
+  } else {
+    why_ = reason == nullptr ? "it is no TLS" : reason;
+  }
   ERR_clear_error();
   return State::kBroken;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -76,7 +77,11 @@ class TlsSession {
     std::size_t bytes = 0;
   };
 
-  TlsSession(std::shared_ptr<TlsContext> context, TlsInput* input, TlsOutput* output);
+  // What AES-GCM may encrypt with one key is 24 million records (RFC 8446, 5.5); each key is for so many.
+  static constexpr std::uint64_t kRecordsAKey = 1 << 22;
+
+  TlsSession(std::shared_ptr<TlsContext> context, TlsInput* input, TlsOutput* output,
+             std::uint64_t records_a_key = kRecordsAKey);
   ~TlsSession();
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
@@ -97,6 +102,8 @@ class TlsSession {
   ssl_st* ssl_ = nullptr;
   TlsInput* const input_;
   TlsOutput* const output_;
+  const std::uint64_t records_a_key_;
+  std::uint64_t records_ = 0;
   std::string why_;
 
   friend struct TlsMemory;
