@@ -33,6 +33,12 @@ void SetName(X509_NAME* name, const std::string& text) {
                              static_cast<int>(text.size()), -1, 0);
 }
 
+// As in a job's process: nothing is asked of OpenSSL before a context is.
+EVP_PKEY* NewKey() {
+  TlsContext::Of(TlsEnd::kServer, {});
+  return EVP_EC_gen("P-256");
+}
+
 X509* Signed(EVP_PKEY* key, EVP_PKEY* by, const std::string& subject, int extension, const std::string& value) {
   static long serial = 1;
   X509* made = X509_new();
@@ -56,7 +62,7 @@ X509* Signed(EVP_PKEY* key, EVP_PKEY* by, const std::string& subject, int extens
 }  // namespace
 
 struct Authority::Held {
-  EVP_PKEY* key = EVP_EC_gen("P-256");
+  EVP_PKEY* key = NewKey();
   X509* certificate = Signed(key, key, "afo job", NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
 };
 
@@ -68,7 +74,7 @@ Authority::~Authority() {
 }
 
 TlsTexts Authority::End(const std::string& name) const {
-  EVP_PKEY* key = EVP_EC_gen("P-256");
+  EVP_PKEY* key = NewKey();
   X509* certificate = Signed(key, held_->key, name, NID_subject_alt_name, "DNS:" + name);
   TlsTexts texts{Text(held_->certificate), Text(key), Text(certificate)};
   X509_free(certificate);

@@ -14,6 +14,16 @@ SOURCES = Path(__file__).parent
 ROOT = SOURCES.parent.parent
 VARIANTS = ("plain", "address,undefined", "thread")
 HEADERS = {"doctest/doctest.h": "doctest-dev", "asio.hpp": "libasio-dev", "openssl/ssl.h": "libssl-dev"}
+#: Meant for another OpenSSL, whose module is not there.
+CONFIGURATION = """openssl_conf = first
+[first]
+providers = providers
+[providers]
+another = module
+[module]
+activate = 1
+module = /not/there.so
+"""
 BUILD_S, RUN_S = 420, 300
 SANITIZERS = {
     "ASAN_OPTIONS": "strict_string_checks=1:detect_stack_use_after_return=1",
@@ -48,11 +58,13 @@ def cmake() -> str:
         "thread",
     ],
 )
-def test_the_transport_does_what_its_tests_say(variant: str, cmake: str) -> None:
+def test_the_transport_does_what_its_tests_say(variant: str, cmake: str, tmp_path: Path) -> None:
     program = _built(variant, cmake)
+    configuration = tmp_path / "openssl.cnf"
+    configuration.write_text(CONFIGURATION)
     # Ended by a signal, doctest says which test did not end by itself. AFO_PSPLUS_SOAK=10 has ten times the seeds.
     command = ["timeout", "--kill-after=10", str(RUN_S), *_same_addresses(variant), str(program)]
-    done = _run(command, SANITIZERS, timeout=RUN_S + 20)
+    done = _run(command, {**SANITIZERS, "OPENSSL_CONF": str(configuration)}, timeout=RUN_S + 20)
     assert done.returncode == 0, done.stdout[-20000:]
 
 
