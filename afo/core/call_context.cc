@@ -146,6 +146,7 @@ std::vector<RowGradients> GradientsOf(CallContext* context, const CalledBatch& b
   const std::uint32_t* row = PerKey(context, batch, rows, "rows");
   const std::uint32_t* count = PerKey(context, batch, counts, "counts");
   std::vector<RowGradients> found;
+  if (context->failure.happened()) return found;  // arrays may be shorter than what is reached below
   std::int64_t first = 0;
   for (std::size_t i = 0; i < batch.parts.size(); ++i) {
     found.push_back({.gradients = gradients + batch.floats[i],
@@ -216,7 +217,8 @@ OptimizerOptions OptimizerOf(CallContext* context, std::string_view whose, std::
   options.rule = *found;
   for (std::size_t i = 0; i < count; ++i) {
     const std::string& name = call.texts[first_text + i];
-    if (!options.Set(name, call.floats[first_float + i])) return fail(name);
+    const float value = call.floats[first_float + i];
+    if (!std::isfinite(value) || !options.Set(name, value)) return fail(name);
   }
   return options;
 }

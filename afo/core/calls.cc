@@ -1,6 +1,7 @@
 #include "afo/core/calls.h"
 
 #include <array>
+#include <new>
 
 #include "afo/core/call_context.h"
 
@@ -56,7 +57,11 @@ Failure Run(const Call& call, std::span<const MessagePart> arguments, Store* sto
   const FunctionInfo* info = InfoOf(call.function);
   if (info == nullptr) return Invalid("there is no function " + std::to_string(static_cast<int>(call.function)));
   CallContext context(call, arguments, store, results, parallel);
-  info->run(&context);
+  try {
+    info->run(&context);
+  } catch (const std::bad_alloc&) {
+    return NoMemory("no memory is left to do what a call asks for");
+  }
   return std::move(context.failure);
 }
 

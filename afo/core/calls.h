@@ -4,33 +4,35 @@
 // A call has attributes, which stay the same from step to step, and arguments. `numbers` are those of tables, `n` of
 // them:
 //
-//   function        ints                                   floats, texts               arguments -> results
-//   lookup_rows     insert, numbers...                                                 keys, splits -> values, rows
-//   apply_rows      numbers...                                                         keys, splits, rows, counts,
-//   gradients, schedule, step pool_rows       insert, type of the sums, n,           norms...                    bags
-//   -> sums, rows
-//                   numbers[n], tables of runs...
-//   apply_pooled    n, numbers[n], tables of runs...       norms...                    bags, rows, counts, gradients,
-//   schedule, step remove_rows     number                                                             keys -> removed
-//   evict_rows      n, numbers[n], steps[n], rows[n]       l2 weights[n]               step, oldest -> evicted
-//   read_dense                                                                         -> weights
-//   apply_dense                                                                        gradient, schedule
-//   move_dense                                                                         change
-//   reset_dense                                                                        weights
-//   export_dense                                                                       -> weights, slots, powers
-//   import_dense                                                                       weights, slots, powers
-//   create_dense    size, slots                            options...; rule, names...
-//   read_progress   types...                                                           splits -> step, positions,
-//   arrays... advance                                                                            splits, positions,
-//   added... -> step export_progress types...                                                           -> step,
-//   splits, positions, arrays... import_progress step, splits, positions, arrays... add_table       see
-//   `TableOptionsOf` table_sizes     numbers...                                                         -> keys, bytes
-//   begin_epoch     numbers...                                                         -> epochs, powers
-//   clear_tables    numbers...
-//   forget_removed  numbers...                                                         before
-//   set_powers      numbers...                                                         powers
+//  function        ints                             floats; texts             arguments -> results
+//  lookup_rows     insert, numbers...                                         keys, splits -> values, rows
+//  apply_rows      numbers...                                                 keys, splits, rows, counts, gradients,
+//                                                                             schedule, step
+//  pool_rows       insert, type of the sums, n,     norms...                  bags -> sums, rows
+//                  numbers[n], tables of runs...
+//  apply_pooled    n, numbers[n], tables of runs... norms...                  bags, rows, counts, gradients, schedule,
+//                                                                             step
+//  remove_rows     number                                                     keys -> removed
+//  evict_rows      n, numbers[n], steps[n], rows[n] l2 weights[n]             step, oldest -> evicted
+//  read_dense                                                                 -> weights
+//  apply_dense                                                                gradient, schedule
+//  move_dense                                                                 change
+//  reset_dense                                                                weights
+//  export_dense                                                               -> weights, slots, powers
+//  import_dense                                                               weights, slots, powers
+//  create_dense    size, slots                      options...; rule, names...
+//  read_progress   types...                                                   splits -> step, positions, arrays...
+//  advance                                                                    splits, positions, added... -> step
+//  export_progress types...                                                   -> step, splits, positions, arrays...
+//  import_progress                                                            step, splits, positions, arrays...
+//  add_table       number, see `TableOptionsOf`
+//  table_sizes     numbers...                                                 -> keys, bytes
+//  begin_epoch     numbers...                                                 -> epochs, powers
+//  clear_tables    numbers...
+//  forget_removed  numbers...                                                 before
+//  set_powers      numbers...                                                 powers
 //
-//   bags := keys, splits, samples, lengths, near, far, weights (see pooled_calls.cc)
+//  bags := keys, splits, samples, lengths, near, far, weights (see pooled_calls.cc)
 //
 // Keys and what belongs to them may be of more sets than there are numbers: the first ones are meant.
 #pragma once
@@ -92,12 +94,13 @@ bool BeginsStore(Function function);
 class Results {
  public:
   virtual ~Results() = default;
-  // Memory of the next result, aligned for its type; null: there is none.
+  // Memory of the next result, aligned for its type, which may be without elements; null: there is none.
   virtual char* Allocate(PartType type, std::span<const std::int64_t> dims) = 0;
 };
 
-// Does it. `arguments` and what `results` allocates stay where they are meanwhile. After a failure a part may be done:
-// rows are inserted one after another.
+// Does it. `arguments` and what `results` allocates stay where they are meanwhile. A failure changes nothing, but where
+// memory for rows ends a part may be done: they are inserted one after another.
+// Precondition: bytes of arguments are as types and dimensions say, and aligned for the type, as a message has them.
 Failure Run(const Call& call, std::span<const MessagePart> arguments, Store* store, Results* results,
             const Parallel& parallel);
 

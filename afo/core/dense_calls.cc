@@ -1,5 +1,6 @@
 // Dense weights of the store, with their slots.
 
+#include <cmath>
 #include <vector>
 
 #include "afo/core/call_context.h"
@@ -48,7 +49,11 @@ void ApplyDense(CallContext* context) {
   if (dense == nullptr) return;
   const auto gradient = context->Shaped<float>(0, "gradient", {dense->size()});
   const auto schedule = context->Shaped<float>(1, "schedule", {});
-  if (!context->failure.happened()) dense->Apply(gradient.data(), schedule.front(), context->parallel);
+  if (context->failure.happened()) return;
+  if (!std::isfinite(schedule.front())) {
+    return context->Fail(Invalid("the schedule is " + std::to_string(schedule.front())));
+  }
+  dense->Apply(gradient.data(), schedule.front(), context->parallel);
 }
 
 void MoveDense(CallContext* context) { Change(context, "change", &DenseWeights::Move); }

@@ -185,9 +185,13 @@ const float* PooledGradients(CallContext* context, const PooledBatch& batch, std
 
 void PoolRows(CallContext* context) {
   const bool insert = context->Int() != 0;
-  const auto type = static_cast<PartType>(context->Int());
+  const std::int64_t asked = context->Int();
+  const bool is_short = asked == static_cast<std::int64_t>(PartType::kBfloat16);
+  if (!is_short && asked != static_cast<std::int64_t>(PartType::kFloat32)) {
+    context->Fail(Invalid("sums are float32 or bfloat16"));
+  }
+  const PartType type = is_short ? PartType::kBfloat16 : PartType::kFloat32;
   const PooledBatch batch = PooledBatchOf(context);
-  if (type != PartType::kFloat32 && type != PartType::kBfloat16) context->Fail(Invalid("sums are float32 or bfloat16"));
   char* sums = context->Allocate(type, std::vector<std::int64_t>{batch.first_out.back()});
   std::int32_t* numbers = context->Result<std::int32_t>({insert ? batch.keys : 0});
   // Kept, for fresh memory costs more than the work on it.

@@ -19,7 +19,7 @@ void Positions(CallContext* context, const std::vector<Position>& positions) {
 void Arrays(CallContext* context, const std::vector<StateArray>& arrays) {
   const std::vector<std::int64_t> types = context->RestOfInts();
   bool fits = arrays.size() == types.size();
-  for (std::size_t i = 0; fits && i < arrays.size(); ++i) fits = arrays[i].type == static_cast<PartType>(types[i]);
+  for (std::size_t i = 0; fits && i < arrays.size(); ++i) fits = static_cast<std::int64_t>(arrays[i].type) == types[i];
   if (!fits) {
     return context->Fail(
         {FailureKind::kMissing, std::to_string(types.size()) +
@@ -36,8 +36,9 @@ void Arrays(CallContext* context, const std::vector<StateArray>& arrays) {
 std::vector<Position> PositionsOf(CallContext* context, std::size_t number, std::size_t splits) {
   const auto given = context->Shaped<std::int64_t>(number, "positions", {static_cast<std::int64_t>(splits), 3});
   std::vector<Position> found(splits);
-  if (!context->failure.happened() && splits > 0)
+  if (!context->failure.happened() && splits > 0) {
     std::memcpy(static_cast<void*>(found.data()), given.data(), splits * sizeof(Position));
+  }
   return found;
 }
 
@@ -62,10 +63,12 @@ void ReadProgressCall(CallContext* context) {
 void Advance(CallContext* context) {
   const auto splits = context->Vector<std::int64_t>(0, "splits");
   const std::vector<Position> positions = PositionsOf(context, 1, splits.size());
-  if (context->failure.happened()) return;
+  // Before the step is done: who is told that there is no memory may send it again.
+  std::int64_t* step = context->Result<std::int64_t>({});
+  if (step == nullptr) return;
   const AdvancedStep advanced = context->store().progress().Advance(splits, positions, ArraysOf(*context, 2));
   if (!advanced.wrong.empty()) return context->Fail(Invalid(advanced.wrong));
-  context->ScalarResult(advanced.step);
+  *step = advanced.step;
 }
 
 void ExportProgress(CallContext* context) {

@@ -33,8 +33,8 @@ void ApplyRowGradients(CallContext* context) {
 void RemoveRows(CallContext* context) {
   const std::vector<Table*> tables = context->Tables(context->Numbers(1));
   const auto keys = context->Values<std::int64_t>(0, "keys");
-  if (context->failure.happened()) return;
-  context->ScalarResult(tables.front()->Remove(keys));
+  std::int64_t* removed = context->Result<std::int64_t>({});
+  if (removed != nullptr) *removed = tables.front()->Remove(keys);
 }
 
 namespace {

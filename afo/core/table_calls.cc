@@ -1,6 +1,7 @@
 // Embedding tables as a whole: creating them, what they hold, and what a checkpoint asks of all of them.
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -9,7 +10,10 @@
 namespace afo {
 namespace {
 
-constexpr std::int64_t kMostKeys = 1000000000000;  // of a counting Bloom filter
+// Of a counting Bloom filter, whose cells are the larger the more keys and the fewer false positives there are. As in
+// the job file: `max_element_size` and `false_positive_probability` of afo/job/embedding.py.
+constexpr std::int64_t kMostKeys = 1000000000000;
+constexpr float kLeastChance = 1e-9f;
 
 void Refuse(CallContext* context, const std::string& what) {
   context->Fail(Invalid("an option of the embedding table is out of its range: " + what));
@@ -26,7 +30,8 @@ AdmissionOptions AdmissionOf(CallContext* context, std::int64_t min_count, std::
   if (min_count < 1 || min_count > kMaxFrequency) Refuse(context, "min_count");
   if (!(probability > 0 && probability <= 1)) Refuse(context, "probability");
   if (max_element_size < 0 || max_element_size > kMostKeys) Refuse(context, "max_element_size");
-  if (!(chance > 0 && chance < 1)) Refuse(context, "false_positive_probability");
+  if (!std::isfinite(floats[1])) Refuse(context, "default_value");
+  if (!(chance >= kLeastChance && chance < 1)) Refuse(context, "false_positive_probability");
   return {.min_count = static_cast<std::uint32_t>(min_count),
           .probability = probability,
           .default_value = floats[1],
@@ -47,7 +52,8 @@ InitializerOptions InitializerOf(CallContext* context, std::int64_t seed, std::s
   }
   options.distribution = *found;
   for (std::size_t i = 2 + before; i < call.texts.size(); ++i) {
-    if (!options.Set(call.texts[i], call.floats[i + 1])) Refuse(context, call.texts[i]);
+    const float value = call.floats[i + 1];
+    if (!std::isfinite(value) || !options.Set(call.texts[i], value)) Refuse(context, call.texts[i]);
   }
   return options;
 }
