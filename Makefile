@@ -88,7 +88,7 @@ bench: $(INSTALLED) ## Run the benchmarks and end with one table; a missed bar m
 	.ci/system-packages python native boost hadoop
 	$(BIN)/python benchmarks/run.py $(BENCH)
 
-fuzz: $(MODEL_SERVER) ## Fuzzers on the engine's table and on readers of checkpoints, served tables, messages, requests and TFRecord files, five minutes each
+fuzz: $(MODEL_SERVER) ## Fuzzers on the engine's table and on readers of checkpoints, served tables, messages, calls, requests and TFRecord files, five minutes each
 	.ci/system-packages native fuzz
 	tests/core/fuzz.sh 300
 	cd model_server && for package in models:FuzzModelSpec restapi:FuzzPredictBody; do \
