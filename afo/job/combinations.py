@@ -106,6 +106,10 @@ JOB = (
         "a job has a `model` or a `program`, not both",
     ),
     Combination(
+        "engine: psplus", "`model`", lambda job: job.engine == "psplus" and job.program,
+        "`engine: psplus` is for a `model`; a `program` starts its own servers",
+    ),
+    Combination(
         "security.tunnel", "`model`", lambda job: job.security.tunnel and job.program,
         "`security.tunnel` is for a `model`; a `program` makes connections that afo cannot redirect",
     ),

@@ -47,7 +47,11 @@ class Job(Section, frozen=True):
     vars: Annotated[dict[str, str], Meta(description="Used as `{{name}}`, `{{name-1}}`, `{{name-6..name}}`.")] = field(
         default_factory=dict
     )
-    engine: Literal["tensorflow"] = "tensorflow"
+    engine: Annotated[
+        Literal["tensorflow", "psplus"],
+        Meta(description="What parameter servers are: TensorFlow's (`tensorflow`), or afo's own (`psplus`), whose loss "
+             "no worker is restarted for. `psplus` cannot be submitted yet."),
+    ] = "tensorflow"  # fmt: skip
     environment: Environment = Environment()
     am: MasterSpec = MasterSpec()
     model: Model = Model()
@@ -84,6 +88,17 @@ class Job(Section, frozen=True):
     def restarts_together(self) -> bool:
         """With one of its listening tasks, the processes of all others are started anew."""
         return not self.program or self.restart.scope == "job"
+
+    @property
+    def clients_stay(self) -> bool:
+        """Whether the processes of chief and workers go over into the next generation when a parameter server is lost:
+        clients of afo's own servers can be trusted after that, clients of TensorFlow's cannot."""
+        return self.engine == "psplus"
+
+    @property
+    def needs_tunnel(self) -> bool:
+        """`security.tunnel`, but for an engine whose own connections are encrypted."""
+        return self.security.tunnel and self.engine == "tensorflow"
 
     @property
     def chief(self) -> tuple[Role, int]:

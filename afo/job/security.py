@@ -32,5 +32,7 @@ class Security(Section, frozen=True):
     """Security of a job's own connections; see `docs/security.md`."""
 
     tunnel: Annotated[
-        bool, Meta(description="TensorFlow's connections go over TLS, and its servers answer only tasks of the job.")
-    ] = False
+        bool,
+        Meta(description="TensorFlow's connections go over TLS, and its servers answer only tasks of the job. With "
+             "`engine: psplus` it may be set and changes nothing: those connections need no tunnel."),
+    ] = False  # fmt: skip

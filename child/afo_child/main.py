@@ -91,7 +91,7 @@ def run(environment: Mapping[str, str], work_dir: Path) -> int:
     mirror = Mirror(work_dir / launch.MODEL_DIR, config.checkpoint_url)
     model_dir = ModelDir(mirror, use_of(config.job, task), wake.set)
     orders = Orders(task, trainer, output, work_dir, config.summary_url, wake.set)
-    tunnel = Tunnel(read_secret(config.secret_file), host) if config.job.security.tunnel else None
+    tunnel = Tunnel(read_secret(config.secret_file), host) if config.job.needs_tunnel else None
     agent = Agent(config, task, host, Master(client), trainer, orders, model_dir, output, wake, tunnel)
     if config.job.program:
         model_dir.start()
