@@ -112,6 +112,10 @@ class ProtocolError(AfoError, RuntimeError):
     """A message is malformed, of another version, or of a generation that has ended."""
 
 
+class GenerationOver(ProtocolError):
+    """A message is of a generation that has ended, of a process that lives and may ask for the next one."""
+
+
 class Unsupported(AfoError, NotImplementedError):
     """Asked for something this version does not do; the text says which."""
 

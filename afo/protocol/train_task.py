@@ -60,9 +60,12 @@ class TrainTask(Struct, frozen=True, kw_only=True):
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """A line on `progress_fd`. Counters are totals of this process; times are seconds."""
+    """A line on `progress_fd`. Counters are totals of this process in its generation; times are seconds."""
 
     phase: Phase
+    #: Of the process: the one that it was started in, or has gone over into since (`Master.servers`). 0 where it does
+    #: not say: its Child then puts in the first one.
+    generation: int = 0
     step: int = 0
     samples: int = 0
     #: Time of all steps, that waiting for their batches included.

@@ -11,7 +11,15 @@ import grpc
 import msgspec
 
 from afo import storage
-from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError, StorageError
+from afo.errors import (
+    AfoError,
+    ClusterUnreachable,
+    GenerationOver,
+    NotFound,
+    PermissionDenied,
+    ProtocolError,
+    StorageError,
+)
 from afo.formats import decoding
 from afo.formats.decoding import Malformed
 from afo.rpc import messages as m
@@ -20,6 +28,7 @@ from afo.rpc import tls, wire
 _ERROR_OF: dict[grpc.StatusCode, type[AfoError]] = {
     grpc.StatusCode.PERMISSION_DENIED: PermissionDenied,
     grpc.StatusCode.NOT_FOUND: NotFound,
+    grpc.StatusCode.ABORTED: GenerationOver,
     grpc.StatusCode.FAILED_PRECONDITION: ProtocolError,
     grpc.StatusCode.UNAVAILABLE: ClusterUnreachable,
     grpc.StatusCode.DEADLINE_EXCEEDED: ClusterUnreachable,

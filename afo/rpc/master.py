@@ -56,6 +56,25 @@ class Master:
         """May steps begin, and from which manifest."""
         return cast(m.ReadyReply, self._client.call("Ready", request))
 
+    def servers(self, request: m.ServersRequest) -> m.ServersReply:
+        """Where the parameter servers are, for a process that stays when one of them is lost (`Job.clients_stay`).
+
+        To be asked when a server is gone, answers that it is of another generation, or a call raises `GenerationOver`.
+        Who is told of a later generation goes over into it:
+
+        - it drops what is in flight, and what it holds of splits: their leases are given back, and a `SplitRequest` of
+          the new generation must name none of them. A split that it is given again has `resume`, as after a restart;
+        - it names the new generation in every message, and in its `Progress`, whose counters begin at 0 again;
+        - it asks `ready` before its first step; the chief prepares the variables, by the same reply as a new process.
+
+        After `end` it ends with success, and its last `Progress` names the generation of the reply.
+
+        Nothing that it says of the generation before counts any more. `wait`, and `run` of the generation that is
+        known, are to be asked again after a moment; how long in all is the caller's affair. Raises `ProtocolError`
+        where this attempt has ended.
+        """
+        return cast(m.ServersReply, self._client.call("Servers", request))
+
     def report_saving(self, report: m.SavingReport) -> None:
         """The chief is about to save."""
         self._client.call("ReportSaving", report)

@@ -15,7 +15,7 @@ from afo.protocol.train_task import Progress
 from afo.storage.url import ByteRange
 
 #: Raised by one whenever a message changes in a way that an older peer cannot read.
-PROTOCOL = 13
+PROTOCOL = 14
 
 
 class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,7 +93,8 @@ class Directive(Message, frozen=True):
 
     action: Literal["wait", "run", "end"]
     generation: int
-    #: Of a parameter server that keeps what it holds: the earlier generation that its process began in; else 0.
+    #: The earliest generation in which a process may have begun that goes on in this one: of a parameter server that
+    #: keeps what it holds, and of chief and workers that stay when one is lost (`Job.clients_stay`). 0: this one alone.
     since: int = 0
     ps: tuple[str, ...] = ()
     num_workers: int = 0
@@ -278,6 +279,31 @@ class ReadyReply(Message, frozen=True):
     first_step: int = 0
     stop: bool = False
     exported_version: int = 0
+
+
+class ServersRequest(Message, frozen=True):
+    """Chief or worker: it cannot go on with the parameter servers of generation `known`.
+
+    One of them is gone, or answers that it is of another generation, or a call was refused with `GenerationOver`.
+    """
+
+    task: TaskId
+    known: int
+
+
+class ServersReply(Message, frozen=True):
+    """Where the parameter servers are.
+
+    run   all servers of `generation` have an address. If it is `known`, no loss is known: try them again, and ask again
+    wait  a server of `generation` has no address yet, or the process is about to be ended
+    end   the chief is done, so lost servers do not come back: end as at the end of the data, in `generation`
+    """
+
+    state: Literal["wait", "run", "end"]
+    generation: int
+    ps: tuple[str, ...] = ()
+    #: As in `Directive`.
+    splits_at_start: int = 0
 
 
 class EvalReport(Message, frozen=True):

@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from afo.errors import AfoError, ClusterUnreachable, NotFound, PermissionDenied, ProtocolError
+from afo.errors import AfoError, ClusterUnreachable, GenerationOver, NotFound, PermissionDenied, ProtocolError
 from afo.process import descriptors
 from afo.process.hosts import host_port
 from afo.rpc import tls, wire
@@ -23,6 +23,7 @@ _KEEPALIVE_S = 60.0
 STATUS_OF: tuple[tuple[type[AfoError], grpc.StatusCode], ...] = (
     (PermissionDenied, grpc.StatusCode.PERMISSION_DENIED),
     (NotFound, grpc.StatusCode.NOT_FOUND),
+    (GenerationOver, grpc.StatusCode.ABORTED),
     (ProtocolError, grpc.StatusCode.FAILED_PRECONDITION),
     (ClusterUnreachable, grpc.StatusCode.UNAVAILABLE),
     (AfoError, grpc.StatusCode.INVALID_ARGUMENT),

@@ -23,6 +23,7 @@ METHODS: dict[str, tuple[type[m.Message], type[m.Message]]] = {
     "AckSplit": (m.SplitAck, m.Empty),
     "ReportReady": (m.ReadyReport, m.Empty),
     "Ready": (m.ReadyRequest, m.ReadyReply),
+    "Servers": (m.ServersRequest, m.ServersReply),
     "ReportSaving": (m.SavingReport, m.Empty),
     "ReportCheckpoint": (m.CheckpointReport, m.CheckpointReply),
     "NextVersion": (m.VersionRequest, m.VersionReply),

@@ -96,6 +96,10 @@ def test_mutants_are_many_and_each_reason_for_one_that_lives_is_about_one() -> N
         "afo_am.state.split_queue",
         "afo_am.policy.split_discovery",
         "afo_am.state.apply",
+        "afo_am.state.job_state",
+        "afo_am.core.child_rpc",
+        "afo_am.core.training_rpc",
+        "afo_am.policy.lifecycle",
     }
     assert sum(each.operator == "DropRow" for each in mutants) >= 9
     assert len(mutants) > 60

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from afo import __version__
-from afo.errors import PermissionDenied, ProtocolError
+from afo.errors import GenerationOver, PermissionDenied, ProtocolError
 from afo.events import types as ev
 from afo.job import Data, Job, RoleSpec
 from afo.protocol.am_config import AmConfig
@@ -57,6 +57,15 @@ class FakeTask:
     ends: int = 0
     restored: bool = False
     lease: m.SplitReply | None = None
+    #: Generation that its process is in, and the servers that it knows: from its start, or told of since. Of a server,
+    #: the generation of what it holds.
+    joined: int = 0
+    servers: tuple[str, ...] = ()
+    #: Of a process that stays when a server is lost: it makes steps; the file that it reads is applied; it is done, and
+    #: its Child has not noticed.
+    begun: bool = False
+    applied: bool = False
+    done: bool = False
     directive: m.Directive | None = None
     leaving: bool = False
     #: Where it listens, '' where it does not.
@@ -72,6 +81,16 @@ class FakeTask:
     def process(self) -> tuple[str, int, int]:
         """Another one for every process."""
         return self.handle, self.generation, self.ends
+
+    def start(self, directive: m.Directive) -> None:
+        """A process of the directive's generation."""
+        self.generation, self.running, self.failed = directive.generation, True, False
+        self.go_over(directive.generation, directive.ps)
+
+    def go_over(self, generation: int, servers: tuple[str, ...]) -> None:
+        """The process begins in a generation, and holds nothing of an earlier one."""
+        self.joined, self.servers = generation, servers
+        self.lease, self.begun, self.applied, self.done = None, False, False, False
 
 
 class FakeCluster:
@@ -214,6 +233,7 @@ class FakeCluster:
         """The counters of its process; the last loss falls by the second."""
         return Progress(
             phase="training", samples=self.samples(child), step=int(self.time), loss=1000.0 / self.time,
+            generation=child.joined if self._stays(child) else 0,
         )  # fmt: skip
 
     def speed_of(self, child: FakeTask) -> float:
@@ -221,7 +241,10 @@ class FakeCluster:
         return self.speed.get((child.id.role, child.id.index), 1.0)
 
     def samples(self, child: FakeTask) -> int:
-        """Of its process so far."""
+        """Of its process so far; of one that stays, in its generation."""
+        if self._stays(child) and not child.begun:
+            child.samples = child.counted_at = 0.0
+            return 0
         child.samples += self.speed_of(child) * (self.time - (child.counted_at or self.time))
         child.counted_at = self.time
         return int(child.samples)
@@ -256,22 +279,34 @@ class FakeCluster:
         assert directive is not None
         if directive.action == "end":
             self.end_container(child.handle)
+        elif child.done:
+            self.exit(child, "succeeded", 0)
         elif self._is_kept(child):
-            assert directive.action == "wait" or child.address in directive.addresses
+            assert not self._listens(child) or directive.action == "wait" or child.address in directive.addresses
+            self._train(child)
         elif directive.action == "wait":
+            self._assert_lost(child)
             child.running, child.lease = False, None
         elif not self._listens(child) or child.address in directive.addresses:
+            self._assert_lost(child)
             called = child.failed and directive.starts >= child.ends
-            if directive.generation != child.generation or called:
-                child.generation, child.running, child.lease = directive.generation, True, None
-                child.failed = False
+            is_next = not child.failed if self._stays(child) else directive.generation != child.generation
+            if is_next or called:
+                child.start(directive)
             if not child.failed:
                 self._train(child)
 
+    def _assert_lost(self, child: FakeTask) -> None:
+        """No process that stays is stopped, or started anew, while it lives."""
+        assert not (self._stays(child) and child.running), f"{child.id} lives, and {child.directive} would end it"
+
+    def _stays(self, child: FakeTask) -> bool:
+        return self.config.job.clients_stay and child.id.role in ("chief", "worker")
+
     def _is_kept(self, child: FakeTask) -> bool:
-        """A parameter server's process that outlives its generation."""
+        """A process that outlives its generation."""
         since = child.directive.since if child.directive else 0
-        return child.running and 0 < since <= child.generation
+        return child.running and since != 0 and since <= child.generation
 
     def _listens(self, child: FakeTask) -> bool:
         return child.id.role in self.config.job.listening
@@ -284,8 +319,32 @@ class FakeCluster:
                 self._evaluate(child)
             elif child.id.role in ("worker", "chief"):
                 self._work(child)
+        except GenerationOver:
+            if self._stays(child):
+                self._ask_servers(child)
+            else:
+                child.running, child.lease = False, None
         except (ProtocolError, PermissionDenied):
             child.running, child.lease = False, None
+
+    def _ask_servers(self, child: FakeTask) -> None:
+        """Of the AM, and go over into the generation that it names once all of them have an address."""
+        try:
+            reply = self.tell(m.ServersRequest(task=child.id, known=child.joined))
+        except ProtocolError:
+            child.running = False
+            return
+        assert isinstance(reply, m.ServersReply)
+        if reply.state == "run" and reply.generation != child.joined:
+            child.go_over(reply.generation, reply.ps)
+        elif reply.state == "end":
+            child.joined = reply.generation
+            self.exit(child, "succeeded", 0)
+
+    def _servers_of(self, child: FakeTask) -> list[FakeTask]:
+        """The servers that it knows, or those of them that are there."""
+        live = {server.address: server for server in self.live("ps") if server.running}
+        return [live[address] for address in child.servers if address in live]
 
     def _run_program(self, child: FakeTask) -> None:
         """Chief and workers work for some turns, and fail now and then; the others run until they are ended."""
@@ -304,7 +363,7 @@ class FakeCluster:
         child.running, child.lease, child.failed = False, None, True
         child.ends += may_stay
         report = m.ExitReport(
-            task=child.id, generation=child.generation, code=code, cause=cause, tail=tail, stays=may_stay,
+            task=child.id, generation=self._told_by(child), code=code, cause=cause, tail=tail, stays=may_stay,
             number=child.ends if may_stay else 0,
         )  # fmt: skip
         reply = self.tell(report)
@@ -323,27 +382,47 @@ class FakeCluster:
     def _work(self, child: FakeTask) -> None:
         if self.random.random() < self.restart_rate:
             child.lease = None  # the process was started anew in place and knows nothing
-        ready = self.tell(m.ReadyRequest(task=child.id, generation=child.generation))
+        if self._stays(child) and not self._is_served(child):
+            self._lack_servers(child)
+            return
+        ready = self.tell(m.ReadyRequest(task=child.id, generation=child.joined))
         assert isinstance(ready, m.ReadyReply)
         is_chief = bool(child.directive and child.directive.is_chief)
         if not ready.ready:
             if is_chief:
                 self._prepare(child, ready)
             return
+        child.begun = True
         if child.lease is not None:
             self._apply(child, child.lease)
             if is_chief and self.random.random() < 0.5:
                 self.checkpoint(child, final=False)
             return
         # It holds no file here: one that is leased to it comes back after its process was started anew in place.
-        reply = self.tell(m.SplitRequest(task=child.id, generation=child.generation))
+        reply = self.tell(m.SplitRequest(task=child.id, generation=child.joined))
         assert isinstance(reply, m.SplitReply)
         if reply.state == "lease":
-            child.lease = reply
+            child.lease, child.applied = reply, False
         elif reply.state == "end":
             if is_chief:
                 self.checkpoint(child, final=True)
-            self.exit(child, "succeeded", 0)
+            if self._stays(child) and self.random.random() < 0.3:
+                child.running, child.done = False, True
+            else:
+                self.exit(child, "succeeded", 0)
+
+    def _is_served(self, child: FakeTask) -> bool:
+        """Its servers are there, and once it makes steps they hold what belongs to its generation."""
+        servers = self._servers_of(child)
+        same = not child.begun or all(server.joined == child.joined for server in servers)
+        return len(servers) == len(child.servers) and same
+
+    def _lack_servers(self, child: FakeTask) -> None:
+        """What it has applied it may still acknowledge; then it asks where the servers are."""
+        if child.applied and child.lease is not None:
+            self._acknowledge(child, child.lease)
+            child.lease = None
+        self._ask_servers(child)
 
     def _prepare(self, child: FakeTask, ready: m.ReadyReply) -> None:
         servers = {each.id.index: each.process for each in self.live("ps") if each.running}
@@ -351,9 +430,11 @@ class FakeCluster:
             return  # it cannot connect
         taken = self.model.newest_complete(ready.restore)
         self.model.restore(taken, servers, ready.kept)
+        for server in self.live("ps"):
+            server.joined = child.joined
         self.tell(
             m.ReadyReport(
-                task=child.id, generation=child.generation, restored=taken,
+                task=child.id, generation=child.joined, restored=taken,
                 positions=self.model.positions() if ready.kept else (),
                 passed_over=() if taken == ready.restore else (f"{ready.restore} is damaged",),
             )
@@ -361,41 +442,43 @@ class FakeCluster:
 
     def _apply(self, child: FakeTask, lease: m.SplitReply) -> None:
         self.model.apply(lease.split, lease.epoch, lease.resume)
-        count, xor = read(lease.split, lease.epoch)
+        child.applied = True
         if self.random.random() < 0.8:
-            self.tell(
-                m.SplitAck(
-                    task=child.id,
-                    generation=child.generation,
-                    split=lease.split,
-                    epoch=lease.epoch,
-                    count=count,
-                    xor=xor,
-                    bad=self.bad.get(lease.split, 0),
-                    first_bad=f"file {lease.split}: record at offset 7",
-                )
-            )
+            self._acknowledge(child, lease)
             child.lease = None
         else:  # the next turn acknowledges what is applied
             child.lease = replace(lease, resume=True)
 
+    def _acknowledge(self, child: FakeTask, lease: m.SplitReply) -> None:
+        count, xor = read(lease.split, lease.epoch)
+        self.tell(
+            m.SplitAck(
+                task=child.id, generation=child.joined, split=lease.split, epoch=lease.epoch, count=count, xor=xor,
+                bad=self.bad.get(lease.split, 0), first_bad=f"file {lease.split}: record at offset 7",
+            )
+        )  # fmt: skip
+
     def checkpoint(self, child: FakeTask, final: bool) -> None:
         """The chief saves what is applied, with the positions that belong to it."""
         directory = f"try-{len(self.model.saved)}"
-        self.tell(m.SavingReport(task=child.id, generation=child.generation, directory=directory, final=final))
+        self.tell(m.SavingReport(task=child.id, generation=child.joined, directory=directory, final=final))
         manifest = self.model.save()
         self.tell(
             m.CheckpointReport(
-                task=child.id, generation=child.generation, step=1, manifest=manifest, positions=self.model.positions(),
+                task=child.id, generation=child.joined, step=1, manifest=manifest, positions=self.model.positions(),
                 final=final,
             )
         )  # fmt: skip
+
+    def _told_by(self, child: FakeTask) -> int:
+        """The generation that its Child names for it."""
+        return child.directive.generation if self._stays(child) and child.directive else child.generation
 
     def exit(self, child: FakeTask, cause: str, code: int, tail: str = "") -> None:
         """The trainer ends; its Child reports and leaves."""
         self.tell(
             m.ExitReport(
-                task=child.id, generation=child.generation, code=code, cause=cause, tail=tail,
+                task=child.id, generation=self._told_by(child), code=code, cause=cause, tail=tail,
                 progress=self.progress(child),
             )
         )  # fmt: skip

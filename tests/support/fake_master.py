@@ -52,11 +52,13 @@ class FakeMaster:
         """Be the AM that the address file names."""
         write_address(self._address_url, AmAddress(self._server.address, self._incarnation))
 
-    def say(self, action: str, generation: int = 1, ps: tuple[str, ...] = (), starts: int = 0) -> None:
+    def say(
+        self, action: str, generation: int = 1, ps: tuple[str, ...] = (), starts: int = 0, since: int = 0
+    ) -> None:  # fmt: skip
         """Change the directive."""
         self.directive = m.Directive(
             action=action, generation=generation, ps=ps, num_workers=2, splits_at_start=3, starts=starts,  # type: ignore[arg-type]
-            heartbeat_s=0.05,
+            heartbeat_s=0.05, since=since,
         )  # fmt: skip
 
     def order(self, number: int, kind: str, *argv: str) -> None:

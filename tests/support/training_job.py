@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from afo.data.io.split_files import find_splits
+from afo.errors import GenerationOver
 from afo.formats import json_file
 from afo.job import Job
 from afo.process.hosts import host_port
@@ -39,7 +40,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 @dataclass
 class MiniMaster:
-    """Hands out every split once an epoch, and remembers what was said to it."""
+    """Hands out every split once an epoch, and remembers what was said to it in the present generation."""
 
     urls: list[str]
     epochs: int
@@ -49,6 +50,11 @@ class MiniMaster:
     #: Parameter servers that are not restored; nobody is given a split meanwhile.
     kept: tuple[int, ...] = ()
     holds_back: bool = False
+    generation: int = 1
+    #: Addresses of its parameter servers; empty while it is forming.
+    ps: tuple[str, ...] = ()
+    #: Who asked for them, with the generation that it knew.
+    asked: list[m.ServersRequest] = field(default_factory=list)
     acks: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     #: Bad records of each acknowledged (split, epoch).
     bad: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -63,8 +69,25 @@ class MiniMaster:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
 
+    def end_generation(self) -> None:
+        """Whatever is leased is given back; nobody is served until `ps` is there."""
+        with self._lock:
+            self.generation, self.ps, self.ready = self.generation + 1, (), False
+            self.leases.clear()
+
+    def servers(self, request: m.ServersRequest) -> m.ServersReply:
+        self.asked.append(request)
+        return m.ServersReply(
+            state="run" if self.ps else "wait", generation=self.generation, ps=self.ps, splits_at_start=len(self.urls)
+        )
+
+    def _refuse_stale(self, generation: int) -> None:
+        if generation != self.generation:
+            raise GenerationOver(f"generation {generation} has ended; now is {self.generation}")
+
     def next_split(self, request: m.SplitRequest) -> m.SplitReply:
         with self._lock:
+            self._refuse_stale(request.generation)
             if self.holds_back:
                 return m.SplitReply(state="wait")
             if len(self.acks) == len(self.urls) * self.epochs:
@@ -84,6 +107,7 @@ class MiniMaster:
 
     def ack_split(self, ack: m.SplitAck) -> m.Empty:
         with self._lock:
+            self._refuse_stale(ack.generation)
             if self.leases.pop(ack.split, None) != (str(ack.task), ack.epoch):
                 self.problems.append(f"{ack} of a split that the task does not hold")
             self.acks[ack.split, ack.epoch] = (ack.count, ack.xor)
@@ -106,21 +130,25 @@ class MiniMaster:
             if count == full[split][0]:
                 self.acks[split, epoch] = (count, xor)
 
-    def is_ready(self, _: m.ReadyRequest) -> m.ReadyReply:
+    def is_ready(self, request: m.ReadyRequest) -> m.ReadyReply:
+        self._refuse_stale(request.generation)
         told = self.versions[-1].version if self.versions else 0
         return m.ReadyReply(
             ready=self.ready, restore=self.restore, kept=self.kept, first_step=self.first_step, exported_version=told
         )  # fmt: skip
 
     def report_ready(self, report: m.ReadyReport) -> m.Empty:
+        self._refuse_stale(report.generation)
         self.readies.append(report)
         self.ready = True
         return m.Empty()
 
-    def report_saving(self, _: m.SavingReport) -> m.Empty:
+    def report_saving(self, report: m.SavingReport) -> m.Empty:
+        self._refuse_stale(report.generation)
         return m.Empty()
 
     def report_checkpoint(self, report: m.CheckpointReport) -> m.CheckpointReply:
+        self._refuse_stale(report.generation)
         self.checkpoints.append(report)
         return m.CheckpointReply()
 
@@ -156,6 +184,7 @@ class JobRun:
                 "NextSplit": master.next_split,
                 "AckSplit": master.ack_split,
                 "Ready": master.is_ready,
+                "Servers": master.servers,
                 "ReportReady": master.report_ready,
                 "ReportSaving": master.report_saving,
                 "ReportVersion": master.report_version,
@@ -170,6 +199,7 @@ class JobRun:
         (directory / "secret").write_text(SECRET)
         write_address(str(directory / "address"), AmAddress(self._server.address, 1))
         self.ps = tuple(host_port(host, _free_port()) for _ in range(job.roles["ps"].count))
+        master.generation, master.ps = generation, self.ps
 
     def start_servers(self, *which: int) -> None:
         """Start parameter servers, or all of them, and wait until they serve."""
@@ -182,12 +212,13 @@ class JobRun:
     def next_generation(self, lost: tuple[int, ...]) -> None:
         """These parameter servers come back elsewhere, for `master.restore`; the others go on."""
         self.generation += 1
+        self.master.end_generation()
         self.ps = tuple(
             f"127.0.0.1:{_free_port()}" if index in lost else address for index, address in enumerate(self.ps)
         )
         self.master.kept = tuple(index for index in range(len(self.ps)) if index not in lost)
-        self.master.ready = False
         self.start_servers(*lost)
+        self.master.ps = self.ps
 
     def server_values(self, name: str) -> dict[str, Any]:
         """What the parameter servers hold now, by variable, asked with the addresses that the task `name` has."""

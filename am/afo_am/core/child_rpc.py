@@ -16,6 +16,7 @@ from afo_am.policy.orders import Orders
 from afo_am.policy.restarts import holds
 from afo_am.policy.verdict import decide
 from afo_am.state.context import Context
+from afo_am.state.job_state import JobState
 from afo_am.state.tasks import LIVE, Stage, Task
 
 
@@ -65,12 +66,12 @@ class ChildRpc:
             task.halted = request.halted
         if request.process_alive:
             self._context.works.take(self._context.state, task, request.work, self._context.now)
-        if request.progress is None:
-            task.progress = None  # what the process before it did
-        else:
-            self._context.rates.take(task.id, request.progress, self._context.now)
-            task.progress = request.progress
-            if request.process_alive and self._counts(task, request.generation):
+        task.progress = request.progress  # None in place of what the process before it did
+        if request.progress is not None:
+            counts = self._counts(task, request.generation, request.progress)
+            if counts or not self._context.state.stays(task):
+                self._context.rates.take(task.id, request.progress, self._context.now)
+            if request.process_alive and counts:
                 self._note_work(task, request.progress)
         if request.address and request.generation == self._context.state.generation and not self._context.state.verdict:
             task.address, task.address_generation = request.address, request.generation
@@ -84,10 +85,11 @@ class ChildRpc:
             task.at_work = True
             self._context.record(ev.TaskAtWork(task=task.id, generation=self._context.state.generation))
 
-    def _counts(self, task: Task, generation: int) -> bool:
-        """Whether what a process of `generation` does counts; an evaluator of a model belongs to none."""
+    def _counts(self, task: Task, told: int, progress: Progress) -> bool:
+        """Whether what a process does counts: it is of the present generation, or an evaluator of a model, of none."""
         state = self._context.state
-        return generation == state.generation or (task.id.role == "evaluator" and not state.config.job.program)
+        evaluates = task.id.role == "evaluator" and not state.config.job.program
+        return evaluates or state.generation_of(task, told, progress) == state.generation
 
     def _form_generation(self, task: Task) -> None:
         state = self._context.state
@@ -114,7 +116,7 @@ class ChildRpc:
         starts = task.process_ends if task.not_before <= self._context.now else 0
         if role == "evaluator" and not program:  # it talks to no parameter server, so no generation ends for it
             return m.Directive(action="run", generation=1, starts=starts, heartbeat_s=beat)
-        since = state.holders[task.id.index].generation if holds(state, task) else 0
+        since = _since(state, task)
         if not state.cluster:
             return m.Directive(action="wait", generation=state.generation, since=since, heartbeat_s=min(beat, 0.3))
         return m.Directive(
@@ -137,9 +139,16 @@ class ChildRpc:
 
     def _take_last_progress(self, task: Task, report: m.ExitReport) -> None:
         """A short process may end between two heartbeats; one of a lost generation made steps that were undone."""
-        if report.progress is not None and self._counts(task, report.generation):
+        if report.progress is not None and self._counts(task, report.generation, report.progress):
             self._context.rates.take(task.id, report.progress, self._context.now)
             self._note_work(task, report.progress)
+
+
+def _since(state: JobState, task: Task) -> int:
+    """Generation of the oldest process of the task that may go on in the present one; 0 for none but its own."""
+    if holds(state, task):
+        return state.holders[task.id.index].generation
+    return 1 if state.stays(task) else 0
 
 
 def _is_at_work(role: Role, progress: Progress) -> bool:

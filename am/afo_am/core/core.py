@@ -68,6 +68,7 @@ class Core:
             m.SplitAck: trainers.ack_split,
             m.ReadyRequest: trainers.may_start,
             m.ReadyReport: trainers.chief_ready,
+            m.ServersRequest: trainers.servers,
             m.SavingReport: trainers.saving,
             m.CheckpointReport: trainers.report_checkpoint,
             m.VersionRequest: trainers.next_version,

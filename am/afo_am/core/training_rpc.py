@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import NoReturn
 
 from msgspec.structs import replace
 
 from afo.data.io.bad_records import too_many
-from afo.errors import PermissionDenied, ProtocolError
+from afo.errors import GenerationOver, PermissionDenied, ProtocolError
 from afo.events import types as ev
 from afo.protocol import export_gate
 from afo.rpc import messages as m
@@ -25,12 +26,38 @@ class TrainingRpc:
 
     def _current(self, task_id: m.TaskId, generation: int) -> Task:
         """The sender, if it still counts. Raises `ProtocolError`."""
+        task = self._live(task_id)
+        if task_id.role != "evaluator" and generation != self._context.state.generation:
+            self._refuse_generation(generation)
+        return task
+
+    def _live(self, task_id: m.TaskId) -> Task:
+        """The sender, if it is the present attempt of a job that goes on. Raises `ProtocolError`."""
         task = self._context.state.task(task_id)
         if task is None or task.stage is not Stage.REGISTERED or self._context.state.verdict:
             raise ProtocolError(f"attempt {task_id.attempt} of {task_id} has ended")
-        if task_id.role != "evaluator" and generation != self._context.state.generation:
-            raise ProtocolError(f"generation {generation} has ended; now is {self._context.state.generation}")
         return task
+
+    def _refuse_generation(self, generation: int) -> NoReturn:
+        now = self._context.state.generation
+        if generation > now:  # a disk lost the end of the journal
+            raise ProtocolError(f"generation {generation} has not begun; now is {now}")
+        raise GenerationOver(f"generation {generation} has ended; now is {now}")
+
+    def servers(self, request: m.ServersRequest) -> m.ServersReply:
+        """Where the parameter servers are, for a process that has lost them."""
+        task, state = self._live(request.task), self._context.state
+        if task.id.role not in ("chief", "worker"):
+            raise PermissionDenied(f"{task.id} is no client of the parameter servers")
+        if request.known > state.generation:
+            self._refuse_generation(request.known)
+        if state.chief.stage is Stage.SUCCEEDED:  # a server that is lost now is not replaced
+            return m.ServersReply(state="end", generation=state.generation)
+        if task.leaving or task.given_up or not state.cluster:
+            return m.ServersReply(state="wait", generation=state.generation)
+        return m.ServersReply(
+            state="run", generation=state.generation, ps=state.ps, splits_at_start=state.splits_at_start
+        )
 
     def want_split(self, request: m.SplitRequest) -> m.SplitReply:
         """A worker wants a file."""

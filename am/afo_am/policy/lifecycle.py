@@ -78,7 +78,8 @@ class Lifecycle:
 
     def _of_lost_generation(self, task: Task, report: m.ExitReport) -> bool:
         state, evaluates = self._context.state, task.id.role == "evaluator"
-        return not evaluates and not state.verdict and report.generation != state.generation
+        generation = state.generation_of(task, report.generation, report.progress)
+        return not evaluates and not state.verdict and generation != state.generation
 
     def _start_in_place(self, task: Task, report: m.ExitReport) -> None:
         message = self._message_of(task, report)

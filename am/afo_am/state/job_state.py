@@ -9,6 +9,7 @@ from afo.events.master_starts import MasterStarts
 from afo.job import ROLES, Role, RoleSpec
 from afo.protocol.am_config import AmConfig
 from afo.protocol.input_file import InputFile
+from afo.protocol.train_task import Progress
 from afo.rpc.messages import TaskId
 from afo_am.state.evaluations import Evaluations
 from afo_am.state.gang_backoff import GangBackoff
@@ -125,6 +126,18 @@ class JobState:
     def is_wanted(self, task: Task) -> bool:
         """False for a worker that was scaled away, or is to be."""
         return task.id.index < self.count_wanted(task.id.role)
+
+    def stays(self, task: Task) -> bool:
+        """Whether the task's process goes over into the next generation when a parameter server is lost."""
+        return self.config.job.clients_stay and task.id.role in ("chief", "worker")
+
+    def generation_of(self, task: Task, told: int, progress: Progress | None) -> int:
+        """The generation that a task's process is in: as its Child `told`, or by its own word where it stays.
+
+        Such a process hears of the next generation before its Child, or after it.
+        """
+        said = progress.generation if progress is not None and self.stays(task) else 0
+        return said or told
 
     @property
     def chief(self) -> Task:

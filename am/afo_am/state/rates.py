@@ -51,11 +51,14 @@ class Rates:
         self._marks.clear()
 
     def take(self, task: TaskId, progress: Progress, now: float) -> None:
-        """Add what `task` did since its last report; smaller counters than before mean a new process."""
+        """Add what `task` did since its last report; smaller counters than before mean a new process.
+
+        One that goes over into another generation counts anew as well (`Master.servers`).
+        """
         last = self._last.get(task)
         if last is None and task in self._counted:
             last = progress
-        if last is None or progress.samples < last.samples or progress.step_s < last.step_s:
+        if last is None or _began_anew(last, progress):
             last = Progress(phase="starting")
         if task not in self._last or progress.is_beyond(self._last[task]):
             self.changed_at = now
@@ -119,3 +122,8 @@ class Rates:
     def input_bound(self) -> InputBound | None:
         """What bounds the input, where that is worth a word."""
         return bound_of(self._wait, self._step_s)
+
+
+def _began_anew(last: Progress, progress: Progress) -> bool:
+    fewer = progress.samples < last.samples or progress.step_s < last.step_s
+    return fewer or progress.generation != last.generation

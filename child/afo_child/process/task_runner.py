@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec import structs
+
 from afo.errors import AfoError, NotFound
 from afo.failures.classify import classify_process, classify_start
 from afo.process.memory import memory_kills
@@ -78,10 +80,16 @@ class TaskRunner:
 
     @property
     def progress(self) -> Progress | None:
-        """The newest progress of the present process, or of the last one. Of a program it is known that it runs."""
+        """The newest progress of the present process, or of the last one. Of a program it is known that it runs.
+
+        It says which generation it is of: where the process does not, the one that it was started in.
+        """
         if self._config.job.program:
             return Progress(phase="running") if self._process else None
-        return self._progress.newest
+        newest = self._progress.newest
+        if newest is None or newest.generation:
+            return newest
+        return structs.replace(newest, generation=self.generation)
 
     @property
     def backing_off(self) -> bool:

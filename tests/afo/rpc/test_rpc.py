@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from afo.errors import ClusterUnreachable, PermissionDenied, ProtocolError
+from afo.errors import ClusterUnreachable, GenerationOver, PermissionDenied, ProtocolError
 from afo.rpc import messages as m
 from afo.rpc import tls, wire
 from afo.rpc.client import AmAddress, AmClient, write_address
@@ -77,7 +77,9 @@ class Echo:
     def next_split(self, request: m.SplitRequest) -> m.SplitReply:
         self.asked.append(request)
         if request.generation == 0:
-            raise ProtocolError("generation 0 has ended")
+            raise GenerationOver("generation 0 has ended")
+        if request.task.attempt == 9:
+            raise ProtocolError("attempt 9 has ended")
         return m.SplitReply(state="lease", split=7, epoch=1, url="file:///a b", resume=True)
 
 
@@ -188,8 +190,11 @@ def test_neither_the_secret_nor_a_message_can_be_read_on_the_way(tmp_path: Path,
 
 def test_an_error_of_the_other_side_arrives_as_itself(address_url: str) -> None:
     caller = master(address_url)
-    with pytest.raises(ProtocolError, match="generation 0 has ended"):
+    with pytest.raises(GenerationOver, match="generation 0 has ended"):
         caller.next_split(m.SplitRequest(task=TASK, generation=0))
+    with pytest.raises(ProtocolError, match="attempt 9 has ended") as refusal:
+        caller.next_split(m.SplitRequest(task=replace(TASK, attempt=9), generation=1))
+    assert not isinstance(refusal.value, GenerationOver)
     caller.close()
 
 

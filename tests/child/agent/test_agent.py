@@ -179,6 +179,39 @@ def test_a_new_generation_ends_the_old_process_and_what_it_started(container, ma
     assert master.exits == []
 
 
+def test_a_process_that_stays_lives_through_generations_and_says_which_one_it_is_in(
+    container, master: FakeMaster
+) -> None:
+    master.keeps = True
+    container.start(
+        """
+        report(phase="training", samples=5)
+        mark(f"up{len(list(work.glob('up*')))}", str(os.getpid()))
+        while not (work / "go").exists():
+            time.sleep(0.01)
+        report(phase="waiting", generation=3)
+        forever()
+        """
+    )
+    master.say("run", 1, ps=("h1:1",))
+    pid = int(container.marked("up0"))
+    for action, generation in (("wait", 2), ("run", 2), ("wait", 3), ("run", 3)):
+        master.say(action, generation, ps=("h1:1",), since=1)
+        master.heartbeat(lambda beat, generation=generation: beat.generation == generation, "the Child follows")
+        master.next_heartbeats()
+    assert _runs(pid)
+    assert (master.heartbeats[-1].generation, master.heartbeats[-1].process_alive) == (3, True)
+    assert master.heartbeats[-1].progress
+    assert master.heartbeats[-1].progress.generation == 1, "the one that it was started in, as long as it says no other"
+    (container.work / "go").touch()
+    master.heartbeat(lambda beat: beat.progress is not None and beat.progress.generation == 3, "it has gone over")
+    os.kill(pid, signal.SIGKILL)
+    report = until(lambda: master.exits, "its end")[0]
+    assert (report.generation, report.stays, report.progress.generation) == (3, True, 3)
+    master.say("run", 3, ps=("h1:1",), since=1, starts=1)
+    container.marked("up1")
+
+
 def test_end_stops_everything_and_uploads(container, master: FakeMaster) -> None:
     child = container.start("print('hello', flush=True); mark('up', str(os.getpid())); forever()")
     master.say("run", ps=("h1:1",))

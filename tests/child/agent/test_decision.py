@@ -153,6 +153,27 @@ def test_only_the_newest_generation_is_obeyed(current: int, received: int, actio
     assert newest(known, heard) == (known if received < current and action != "end" else heard)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "now", "expected"),
+    [
+        ("wait", structs.replace(WORKER, running=1), ()),
+        ("run", structs.replace(WORKER, running=3), ()),
+        ("wait", WORKER, ()),
+        ("run", WORKER, (Start(4),)),
+        ("end", structs.replace(WORKER, running=1), (Stop(), Leave(0))),
+        ("wait", structs.replace(WORKER, ended=1, code=-9), (Report(),)),
+        ("run", structs.replace(WORKER, ended=1, code=-9, reported=True, stays=True), ()),
+        ("run", structs.replace(WORKER, ended=1, code=-9, reported=True, stays=True, called=True), (Start(4),)),
+        ("run", structs.replace(WORKER, ended=1, code=75), (BackOff(),)),
+        ("run", structs.replace(WORKER, ended=2, code=0), (Report(leaves=True), Leave(0))),
+    ],
+)
+def test_a_client_of_the_servers_outlives_generations_and_starts_again_when_called_for(
+    wanted: str, now: Situation, expected: tuple[Action, ...]
+) -> None:
+    assert decide(structs.replace(directive(wanted, generation=4), since=1), now) == expected
+
+
 @pytest.mark.parametrize(("code", "own"), [(0, 0), (3, 3), (-9, 137), (-15, 143)])
 def test_exit_codes_are_those_of_a_shell(code: int, own: int) -> None:
     assert exit_code(code) == own

@@ -136,6 +136,7 @@ class SimulatedCluster(FakeCluster):
 
     def _handle(self, stimulus: object) -> m.Message | None:
         outcome = self.core.handle(stimulus, now=self.time + self.clock, wall=self.time)
+        self.ledger.stimulus = stimulus
         if self.dies_after is not None and outcome.events:
             self._die(outcome, self.dies_after)
         self._carry_out(outcome)
@@ -270,7 +271,10 @@ class SimulatedCluster(FakeCluster):
         with contextlib.suppress(Lost):
             if child.handle in self.unsaid:
                 self._say(child)
-            else:
+                return
+            if self._stays(child) and child.running and self.random.random() < 0.3:
+                self._train(child)  # it may hear of another generation before its Child does
+            if child.handle in self.children and child.handle not in self.unsaid:
                 super()._child_turn(child)
 
     def _zombies_turn(self) -> None:
@@ -292,9 +296,17 @@ class SimulatedCluster(FakeCluster):
 
     def _apply(self, child: FakeTask, lease: m.SplitReply) -> None:
         """Applied once, acknowledged until the AM has heard it."""
+        self._assert_alone(child, lease)
         self.model.apply(lease.split, lease.epoch, lease.resume)
-        child.lease = replace(lease, resume=True)
+        child.lease, child.applied = replace(lease, resume=True), True
         super()._apply(child, child.lease)
+
+    def _assert_alone(self, child: FakeTask, lease: m.SplitReply) -> None:
+        """No other process of its generation may apply the same records."""
+        for other in self.live("chief", "worker") if self.ledger.is_live(child.id) else ():
+            held = other.lease if other is not child and other.joined == child.joined and other.running else None
+            if held and (held.split, held.epoch) == (lease.split, lease.epoch) and self.ledger.is_live(other.id):
+                raise Broken(f"{child.id} and {other.id} both read split {lease.split} in epoch {lease.epoch}")
 
     def checkpoint(self, child: FakeTask, final: bool) -> None:
         """Reported until the AM has heard it: nothing else is done before."""
@@ -317,8 +329,8 @@ class SimulatedCluster(FakeCluster):
         child.running = False
         child.ends += may_stay
         self.unsaid[child.handle] = m.ExitReport(
-            task=child.id, generation=child.generation, code=code, cause=cause, tail=tail, stays=may_stay,
-            number=child.ends if may_stay else 0,
+            task=child.id, generation=self._told_by(child), code=code, cause=cause, tail=tail, stays=may_stay,
+            number=child.ends if may_stay else 0, progress=self.progress(child) if self._stays(child) else None,
         )  # fmt: skip
         self._say(child)
 

@@ -66,6 +66,8 @@ class Ledger:
         self.replaced: list[tuple[float, int]] = []
         #: Workers that the world has slowed down; None where messages are lost, and rates with them.
         self.slowed: set[tuple[str, int]] | None = set()
+        #: What the events that come next follow from.
+        self.stimulus: object = None
         self.orders = 0
         self.open_orders: set[int] = set()
         #: What is to follow from the end of a task that was just written.
@@ -196,6 +198,7 @@ class Ledger:
         line.stage, line.runs_since = "registered", line.runs_since or time
 
     def _task_ended(self, event: ev.TaskEnded, time: float) -> None:
+        self._is_of_present_generation(event)
         stages = ("registered",) if event.cause == "succeeded" else ("open", "registered")
         line = self.line(event.task, *stages)
         line.stage = "succeeded" if event.cause == "succeeded" else "ended"
@@ -210,6 +213,16 @@ class Ledger:
             raise Broken(f"{event} of one that {f'leaves as {line.leaves}' if line.leaves else 'nobody told to leave'}")
         elif event.cause not in ("succeeded", "scaled_away"):
             self._blame(event, line, time)
+
+    def _is_of_present_generation(self, event: ev.TaskEnded) -> None:
+        """A process that stays has done its work in this generation, or not at all; and no loss of a server ends it."""
+        said = event.progress.generation if event.progress and self._stays(event.task) else 0
+        known = event.cause in ("succeeded", "generation_lost")
+        if said and known and (said == self.generation) != (event.cause == "succeeded"):
+            raise Broken(f"{event} of a process of generation {said}, now is {self.generation}")
+
+    def _stays(self, task: TaskId) -> bool:
+        return self.config.job.clients_stay and task.role in ("chief", "worker")
 
     def _given_up(self, event: ev.TaskGivenUp, time: float) -> None:
         line, spec = self.lines[event.task.role, event.task.index], self.config.job.roles[event.task.role]
@@ -255,12 +268,16 @@ class Ledger:
         self.line(event.task, "registered")
         if event.task in self.at_work or event.generation != self.generation:
             raise Broken(f"{event} in generation {self.generation}, told before: {event.task in self.at_work}")
+        said = getattr(getattr(self.stimulus, "progress", None), "generation", 0)
+        if self._stays(event.task) and not (self.ready and said == self.generation):
+            raise Broken(f"{event} by a process of generation {said}, ready: {self.ready}")
         self.at_work.add(event.task)
 
     def heard(self, beat: m.HeartbeatRequest) -> None:
         """A heartbeat was answered: of a process that trains it is told that it is at work."""
         task, progress = beat.task, beat.progress
-        if self.verdict or not self.is_live(task) or not beat.process_alive or beat.generation != self.generation:
+        generation = progress.generation if progress is not None and self._stays(task) else beat.generation
+        if self.verdict or not self.is_live(task) or not beat.process_alive or generation != self.generation:
             return
         trains = task.role in ("chief", "worker") and progress is not None and progress.samples > 0
         if trains and self.lines[task.role, task.index].stage == "registered" and task not in self.at_work:

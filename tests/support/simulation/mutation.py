@@ -1,4 +1,5 @@
-"""Mutants of the AM's table of transitions, budgets, restart policy and list of splits, made by cosmic-ray in memory.
+"""Mutants of the AM's table of transitions, budgets, restart policy, list of splits and what a message of which
+generation counts for, made by cosmic-ray in memory.
 
 Its operators change what functions compute. A table has nothing to compute, so there are two operators for rows.
 """
@@ -27,6 +28,10 @@ SCOPES = {
     "afo_am.state.manual_repair": ("saved", "trained", "ran", "has_trained", "is_overdue"),
     "afo_am.state.split_queue": ("add", "_is_open", "finished"),
     "afo_am.policy.split_discovery": ("begin", "add", "_add"),
+    "afo_am.state.job_state": ("stays", "generation_of"),
+    "afo_am.core.child_rpc": ("_since", "_counts"),
+    "afo_am.core.training_rpc": ("servers", "_current", "_live", "_refuse_generation"),
+    "afo_am.policy.lifecycle": ("_of_lost_generation",),
     "afo_am.state.apply": ("_blame", "_count_for_repair", "_container_requested", "_generation_ended"),
 }  # fmt: skip
 

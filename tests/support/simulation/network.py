@@ -12,6 +12,7 @@ from afo.rpc import messages as m
 OF_CHILDREN = frozenset(
     {
         m.RegisterRequest, m.HeartbeatRequest, m.ExitReport, m.SplitRequest, m.SplitAck, m.ReadyRequest, m.ReadyReport,
+        m.ServersRequest,
         m.SavingReport, m.CheckpointReport, m.EvalReport, m.OrderResult,
     }
 )  # fmt: skip

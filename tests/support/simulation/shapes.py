@@ -57,7 +57,8 @@ class Shape:
         what = (
             f"program, restart.scope {job.restart.scope}, ends_with {job.ends_with}"
             if job.program
-            else f"{len(self.config.train_files)} files, {job.data.epochs} epochs, {job.checkpoint.on_ps_loss}"
+            else f"{len(self.config.train_files)} files, {job.data.epochs} epochs, {job.engine}, "
+            f"{job.checkpoint.on_ps_loss}"
         )
         if self.source:
             what += f", {len(self.source.files)} files in all until {self.source.closes:.0f}"
@@ -81,6 +82,7 @@ def small(seed: int) -> Shape:
     names = sorted(faults.KINDS)
     chosen = chance.sample(names, chance.randint(1, len(names)))
     kinds = {name: faults.KINDS[name].weight for name in chosen}
+    config = _with_engine(config, f"small {seed}")
     return _with_source(Shape(
         seed=seed, config=config, kinds=kinds, rate=chance.choice((0.02, 0.05, 0.1, 0.2, 0.4)),
         fault_turns=chance.choice((20, 60, 120)), loss=chance.choice((0.0, 0.0, 0.02, 0.1, 0.25)),
@@ -98,11 +100,19 @@ def large(seed: int) -> Shape:
         roles["evaluator"] = RoleSpec()
     base = make_config(files=chance.randint(2 * workers, 8 * workers), epochs=1)
     config = _with(base, roles, _restart(chance, 3), chance.choice(("rollback", "partial")))
+    config = _with_engine(config, f"large {seed}")
     return _with_source(Shape(
         seed=seed, config=config, kinds={name: kind.weight for name, kind in faults.KINDS.items() if kind.for_large},
         rate=chance.choice((0.1, 0.3, 0.6)), fault_turns=60, loss=chance.choice((0.0, 0.02)), repeats=0.02,
         gives=chance.choice((1.0, 0.5)), hosts=chance.randint(20, 200), look_every=200,
     ), (EVENT_BYTES, 20_000))  # fmt: skip
+
+
+def _with_engine(config: AmConfig, seed: str) -> AmConfig:
+    """Workers of every other model stay when a parameter server is lost."""
+    if config.job.program or random.Random(f"engine {seed}").random() < 0.5:
+        return config
+    return replace(config, job=replace(config.job, engine="psplus"))
 
 
 def _with_source(shape: Shape, sizes: tuple[int, ...] = (EVENT_BYTES, 100, 400)) -> Shape:
