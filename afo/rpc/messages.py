@@ -295,7 +295,7 @@ class ServersReply(Message, frozen=True):
     """Where the parameter servers are.
 
     run   all servers of `generation` have an address. If it is `known`, no loss is known: try them again, and ask again
-    wait  a server of `generation` has no address yet, or the process is about to be ended
+    wait  a server of `generation` has no address yet
     end   the chief is done, so lost servers do not come back: end as at the end of the data, in `generation`
     """
 

@@ -191,11 +191,7 @@ class FakeCluster:
 
     def live(self, *roles: str) -> list[FakeTask]:
         """Children in running containers."""
-        return [
-            t
-            for t in self.children.values()
-            if self.containers[t.handle].state == "running" and (not roles or t.id.role in roles)
-        ]
+        return [t for t in self.children.values() if self._is_up(t) and (not roles or t.id.role in roles)]
 
     # -- tasks --
 
@@ -216,7 +212,7 @@ class FakeCluster:
             generation = child.directive.generation if child.directive else 0
             address = ""
             if generation and self._listens(child) and not self._is_kept(child):
-                address = child.address = f"h:{child.handle}.{generation}"
+                address = child.address = _address(child.handle, generation)
             child.directive = self._directive(
                 self.tell(
                     m.HeartbeatRequest(
@@ -325,16 +321,23 @@ class FakeCluster:
             else:
                 child.running, child.lease = False, None
         except (ProtocolError, PermissionDenied):
-            child.running, child.lease = False, None
+            self._refused(child)
+
+    def _refused(self, child: FakeTask) -> None:
+        """The process ends, as one whose attempt is over; of those that stay nobody else is refused."""
+        state = self.core.state
+        assert not self._stays(child) or state.verdict or state.task(child.id) is None, f"{child.id} is refused"
+        child.running, child.lease = False, None
 
     def _ask_servers(self, child: FakeTask) -> None:
         """Of the AM, and go over into the generation that it names once all of them have an address."""
         try:
             reply = self.tell(m.ServersRequest(task=child.id, known=child.joined))
         except ProtocolError:
-            child.running = False
+            self._refused(child)
             return
         assert isinstance(reply, m.ServersReply)
+        assert len(reply.ps) == (self.config.job.roles["ps"].count if reply.state == "run" else 0)
         if reply.state == "run" and reply.generation != child.joined:
             child.go_over(reply.generation, reply.ps)
         elif reply.state == "end":
@@ -343,8 +346,15 @@ class FakeCluster:
 
     def _servers_of(self, child: FakeTask) -> list[FakeTask]:
         """The servers that it knows, or those of them that are there."""
-        live = {server.address: server for server in self.live("ps") if server.running}
-        return [live[address] for address in child.servers if address in live]
+        known = ((address, self.children.get(_handle_in(address))) for address in child.servers)
+        return [
+            server
+            for address, server in known
+            if server is not None and server.address == address and server.running and self._is_up(server)
+        ]
+
+    def _is_up(self, child: FakeTask) -> bool:
+        return self.containers[child.handle].state == "running"
 
     def _run_program(self, child: FakeTask) -> None:
         """Chief and workers work for some turns, and fail now and then; the others run until they are ended."""
@@ -499,3 +509,12 @@ class FakeCluster:
     def events(self, kind: type) -> list[ev.AnyEvent]:
         """All events of a kind so far."""
         return [event for event, _ in self.log if isinstance(event, kind)]
+
+
+def _address(handle: str, generation: int) -> str:
+    """Where a server of a container listens in a generation."""
+    return f"h:{handle}.{generation}"
+
+
+def _handle_in(address: str) -> str:
+    return address.removeprefix("h:").rpartition(".")[0]

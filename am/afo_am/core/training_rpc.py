@@ -53,7 +53,7 @@ class TrainingRpc:
             self._refuse_generation(request.known)
         if state.chief.stage is Stage.SUCCEEDED:  # a server that is lost now is not replaced
             return m.ServersReply(state="end", generation=state.generation)
-        if task.leaving or task.given_up or not state.cluster:
+        if not state.cluster:
             return m.ServersReply(state="wait", generation=state.generation)
         return m.ServersReply(
             state="run", generation=state.generation, ps=state.ps, splits_at_start=state.splits_at_start

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from afo.errors import GenerationOver, PermissionDenied, ProtocolError
 from afo.events import types as ev
-from afo.job import Checkpoint, Elastic, RoleSpec
+from afo.job import Checkpoint
 from afo.protocol.am_config import AmConfig
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
@@ -155,16 +155,6 @@ def test_who_has_lost_the_servers_is_told_where_they_are(make_cluster: Make) -> 
     cluster.tell(m.KillRequest(user="bob"))
     with pytest.raises(ProtocolError, match="has ended"):
         cluster.tell(asking)
-
-
-def test_one_that_is_to_leave_is_not_sent_to_the_servers(make_cluster: Make) -> None:
-    roles = {"ps": RoleSpec(instances=2), "worker": RoleSpec(instances=Elastic(min=1, max=3))}
-    base = config()
-    cluster = until_saved(make_cluster(replace(base, job=replace(base.job, roles=roles))))
-    cluster.tell(m.ScaleRequest(user="alice", workers=1))
-    worker = a_worker(cluster)
-    reply = cluster.tell(m.ServersRequest(task=worker.id, known=1))
-    assert reply == m.ServersReply(state="wait", generation=1)
 
 
 def test_a_server_that_is_lost_when_the_chief_is_done_ends_the_others_well(make_cluster: Make) -> None:

@@ -77,6 +77,8 @@ class SimulatedCluster(FakeCluster):
         self.wanted = {config.job.roles["worker"].count}
         if loss > 0.02:
             self.ledger.slowed = None
+        #: Who applied records of each split last.
+        self._readers: dict[int, FakeTask] = {}
         self.story: list[tuple[float, str]] = []
         self.faults: Counter[str] = Counter()
         super().__init__(config, seed)
@@ -303,10 +305,14 @@ class SimulatedCluster(FakeCluster):
 
     def _assert_alone(self, child: FakeTask, lease: m.SplitReply) -> None:
         """No other process of its generation may apply the same records."""
-        for other in self.live("chief", "worker") if self.ledger.is_live(child.id) else ():
-            held = other.lease if other is not child and other.joined == child.joined and other.running else None
-            if held and (held.split, held.epoch) == (lease.split, lease.epoch) and self.ledger.is_live(other.id):
-                raise Broken(f"{child.id} and {other.id} both read split {lease.split} in epoch {lease.epoch}")
+        if not self.ledger.is_live(child.id):
+            return  # it reads on for a moment
+        other = self._readers.get(lease.split, child)
+        held = other.lease if other.handle in self.children and other.joined == child.joined else None
+        same = held is not None and (held.split, held.epoch) == (lease.split, lease.epoch)
+        if other is not child and same and other.running and self.ledger.is_live(other.id):
+            raise Broken(f"{child.id} and {other.id} both read split {lease.split} in epoch {lease.epoch}")
+        self._readers[lease.split] = child
 
     def checkpoint(self, child: FakeTask, final: bool) -> None:
         """Reported until the AM has heard it: nothing else is done before."""

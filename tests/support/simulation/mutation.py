@@ -29,7 +29,7 @@ SCOPES = {
     "afo_am.state.split_queue": ("add", "_is_open", "finished"),
     "afo_am.policy.split_discovery": ("begin", "add", "_add"),
     "afo_am.state.job_state": ("stays", "generation_of"),
-    "afo_am.core.child_rpc": ("_since", "_counts"),
+    "afo_am.core.child_rpc": ("_since",),
     "afo_am.core.training_rpc": ("servers", "_current", "_live", "_refuse_generation"),
     "afo_am.policy.lifecycle": ("_of_lost_generation",),
     "afo_am.state.apply": ("_blame", "_count_for_repair", "_container_requested", "_generation_ended"),
