@@ -25,6 +25,8 @@ _EQUIVALENT = (
      "return float(min(backoff.max, backoff.initial * 2.0 ** (recent - 2)) / (0.75",
      "80 to 133 % in place of 75 to 125 % of a minute at most: the step of the AM's clock hides it"),
     ("afo_am.policy.restarts", "return 0.0", "return -1.0", "a pause that was over a second ago is over"),
+    ("afo_am.core.training_rpc", "if generation > now:", "if generation >= now:",
+     "the present generation is not refused"),
     ("afo_am.state.job_state", "said = progress.generation if",
      "said = progress.generation if progress is not None or self.stays(task)",
      "of a process that does not stay, the progress is of the generation that the Child names; one that stays told"),
