@@ -55,7 +55,7 @@ class Filled:
         rows = self._look_up(keys)
         splits, counts = [0, len(keys)], tf.ones([len(keys)], tf.int32)
         self._ops.afo_apply_rows(
-            self._group.handle(0), keys, splits, rows, counts, gradients, 1.0, tf.constant(1, tf.int64), numbers=[0]
+            self._group.link(0).handle(), keys, splits, rows, counts, gradients, 1.0, tf.constant(1, tf.int64), numbers=[0]
         )
         return time.process_time() - before
 
@@ -65,7 +65,7 @@ class Filled:
 
     def _look_up(self, keys: Any) -> Any:
         return self._ops.afo_lookup_rows(
-            self._group.handle(0), keys, [0, len(keys)], numbers=[0], insert=True
+            self._group.link(0).handle(), keys, [0, len(keys)], numbers=[0], insert=True
         ).rows  # fmt: skip
 
 

@@ -61,7 +61,7 @@ class Tables:
         group = TableGroup(name=f"bench/{name}")
         get_embedding_variable("v", load.DIM, optimizer=optimizer, group=group)
         for keys in load.all_keys(self._keys):
-            self._ops.afo_lookup_rows(group.handle(0), keys, [0, len(keys)], numbers=[0], insert=True)
+            self._ops.afo_lookup_rows(group.link(0).handle(), keys, [0, len(keys)], numbers=[0], insert=True)
         return group
 
 
@@ -124,7 +124,7 @@ def unique_partition(parts: int, batches: Batches) -> Case:
 
 def lookup(group: TableGroup, batches: Batches) -> Case:
     """Rows of keys, as a step asks for them: new keys would get a row."""
-    handle = group.handle(0)
+    handle = group.link(0).handle()
 
     @graph(IDS)
     def call(keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -135,7 +135,7 @@ def lookup(group: TableGroup, batches: Batches) -> Case:
 
 def apply(group: TableGroup, batches: Batches) -> Case:
     """The optimizer alone, with the row numbers that the lookup of the step gave."""
-    handle = group.handle(0)
+    handle = group.link(0).handle()
     rows = [
         operations().afo_lookup_rows(handle, keys, [0, len(keys)], numbers=[0], insert=True).rows
         for keys in batches.unique_ids
@@ -158,7 +158,7 @@ def applied(handle: Any, keys: Any, splits: Any, rows: Any, counts: Any, gradien
 
 def step(group: TableGroup, batches: Batches) -> Case:
     """A whole local step: different keys, lookup, back to the batch; gradients summed and applied."""
-    handle = group.handle(0)
+    handle = group.link(0).handle()
 
     @graph(IDS, ROWS)
     def call(ids: tf.Tensor, gradients: tf.Tensor) -> tf.Tensor:
@@ -180,7 +180,7 @@ def insert(tables: Tables) -> Case:
 
     def case(calls: int) -> list[float]:
         group = tables.empty(f"insert{next(numbers)}")
-        handle = group.handle(0)
+        handle = group.link(0).handle()
         fresh = [tf.constant(keys) for keys in load.fresh_keys(calls)]
         seconds = timed(
             calls,

@@ -1,13 +1,14 @@
-// A message of a training step between a worker and a parameter server: what is asked, answered, or pushed, as arrays of
-// numbers. All of a step for a server is one message, whatever the number of tables.
+// A message of a training step between a worker and a parameter server: what is asked, answered, or pushed, as arrays
+// of numbers. All of a step for a server is one message, whatever the number of tables.
 //
 //   message := header | entry[parts] | part[parts]                 little-endian
-//   header  := "AFOM" | version u16 | kind u16 | parts u32 | 0 u32 | length of the message u64
+//   header  := "AFOM" | version u16 | kind u16 | parts u32 | guard u32 | length of the message u64
 //              | CRC-32C of the header, this field 0, and all entries u32 | checksum of all behind the entries u32
 //   entry   := type u8 | rank u8 | 0 [6] | dimensions u64[8], those beyond the rank 0
 //
 // Entries and parts begin and end at multiples of 64 bytes, filled up by zeros, so that a part is used where it lies.
-// The checksum of the parts is the CRC-32C of those of three stripes of whole words, as a processor sums three at a time.
+// The checksum of the parts is the CRC-32C of those of three stripes of whole words, as a processor sums three at a
+// time. Where the carrier guards what it carries, the guard is 1 and there is none.
 #pragma once
 
 #include <cstddef>
@@ -61,10 +62,18 @@ struct MessagePart {
 void Narrow(const float* from, std::size_t count, std::uint16_t* to, const Parallel& parallel);
 void Widen(const std::uint16_t* from, std::size_t count, float* to, const Parallel& parallel);
 
+// What makes sure that the parts are those that were sent.
+enum class Guard : std::uint32_t { kSum = 0, kCarrier = 1 };
+
 // Preconditions: at most kMostParts with at most kMostDims each, and bytes as type and dims say.
 std::size_t MessageBytes(std::span<const MessagePart> parts);
 // Writes MessageBytes(parts) bytes.
 void WriteMessage(MessageKind kind, std::span<const MessagePart> parts, char* to, const Parallel& parallel);
+
+// The same without the parts, which the carrier guards and sends from where they lie, each filled up to the alignment:
+// header and entries, as many bytes as they are. Precondition: none narrows.
+std::string MessageHead(MessageKind kind, std::span<const MessagePart> parts);
+constexpr std::size_t Padding(std::size_t bytes) { return -bytes & (kMessageAlignment - 1); }
 
 struct ParsedMessage {
   // Within the bytes that were read.
@@ -74,6 +83,6 @@ struct ParsedMessage {
 };
 
 // Reads `size` bytes, whoever sent them, and nothing beyond.
-ParsedMessage ParseMessage(MessageKind kind, const char* bytes, std::size_t size);
+ParsedMessage ParseMessage(MessageKind kind, const char* bytes, std::size_t size, Guard guard = Guard::kSum);
 
 }  // namespace afo

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from afo.embedding.group import TableGroup
 from afo.embedding.pool_gradients import COMBINERS
-from afo.embedding.pull_push import Narrowed, push
+from afo.embedding.pull_push import Narrowed
 from afo.ops.library import load
 from afo.tables.slot_map import SlotMap
 
@@ -92,7 +92,7 @@ class Exchange:
         self._runs = list(runs)
         self._keys = keys
         self._splits = [splits[: len(self._numbers) + 1] for splits in keys.splits]
-        self._handles = [group.handle(server) for server in range(group.servers)]
+        self._stores = [group.store(server) for server in range(group.servers)]
         self._insert = insert
         #: On each server: keys, splits and counts, and the numbers of the rows that it found.
         self._there: dict[int, tuple[Any, Any, Any]] = {}
@@ -110,11 +110,10 @@ class Exchange:
         # There may be more sets than tables here: the first ones are meant, and all are sent once.
         keys, splits, counts = asked
         self._there[server] = keys, splits, counts
-        found = self._ops.afo_lookup_rows(
-            self._handles[server], keys, splits, numbers=self._numbers, insert=self._insert
+        values, self._rows[server] = self._stores[server].call(
+            "lookup_rows", keys, splits, numbers=self._numbers, insert=self._insert
         )
-        self._rows[server] = found.rows
-        return [Narrowed(found.values, self.wire)]
+        return [Narrowed(values, self.wire)]
 
     def take(self, answers: Sequence[Sequence[Any]]) -> None:
         """They are `values`."""
@@ -157,15 +156,14 @@ class Exchange:
 
         `step` of the training goes into the rows; `schedule` multiplies the learning rates.
         """
-        return push(self._group.as_servers, [table_update(self, gradients, step=step, schedule=schedule)])
+        return self._group.as_servers.push([table_update(self, gradients, step=step, schedule=schedule)])
 
     def apply_on(self, server: int, gradient: Any, schedule: Any, step: Any) -> Any:
         """The operation that applies a gradient of the server's `values`."""
         keys, splits, counts = self._there[server]
-        return self._ops.afo_apply_rows(
-            self._handles[server], keys, splits, self._rows[server], counts, gradient, schedule, step,
-            numbers=self._numbers,
-        )  # fmt: skip
+        return self._stores[server].call(
+            "apply_rows", keys, splits, self._rows[server], counts, gradient, schedule, step, numbers=self._numbers
+        )
 
     def by_table(self, flat: Sequence[Any]) -> dict[str, Any]:
         """What lies as `values` do, by the name of the table: float32 [keys, dim], server by server."""

@@ -4,16 +4,16 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from msgspec.structs import replace
 
-from afo.embedding.pull_push import servers_of
-from afo.embedding.server_tables import Place, ServerTables, Table
+from afo.embedding.device_server import DeviceServer
+from afo.embedding.plus_server import PlusServers
+from afo.embedding.pull_push import Servers, servers_of
+from afo.embedding.server_tables import ServerTables, Table
+from afo.embedding.stores import Server, Store
 from afo.errors import SpecError
 from afo.job import Eviction
 from afo.job.section import MOST_DIM
-from afo.ops.handles import run_independently
-from afo.ops.library import load
 from afo.tables.slot_map import SlotMap
 
 
@@ -32,9 +32,11 @@ class TableGroup:
         tables: Sequence[Table] = (),
         client: str = "/device:CPU:0",
         slots: SlotMap | None = None,
+        asked: str = "",
     ) -> None:
         """`tables`: those that another client has created, or `create` will. `client`: the device of this process.
         `slots`: which device owns which keys, the same for all clients of a group; equal ranges where there is none.
+        `asked`: as which client (`afo.embedding.plus_client`) this process asks servers of our own, one a device.
 
         Raises SpecError for a table's width or name, or for slots of another number of servers.
         """
@@ -47,11 +49,18 @@ class TableGroup:
                 " devices; give a start for each device"
             )
         self.tables: list[Table] = []
-        self._client = client
-        #: As `afo.embedding.pull_push` knows them.
-        self.as_servers = servers_of(devices, client)
+        #: One by one, and as `afo.embedding.pull_push` knows them.
+        self._links: list[Server]
+        self.as_servers: Servers
+        if asked:
+            plus = PlusServers(asked, len(self.devices))
+            self._links, self.as_servers = list(plus.servers), plus
+        else:
+            self._links = [
+                DeviceServer(device, f"{name}/{number}", client) for number, device in enumerate(self.devices)
+            ]
+            self.as_servers = servers_of(devices, client)
         self._servers: list[ServerTables] = []
-        self._ops = load()
         for table in tables:
             self._declare(table, len(tables))
 
@@ -63,7 +72,9 @@ class TableGroup:
     def server(self, number: int) -> ServerTables:
         """The tables on one server."""
         if not self._servers:
-            self._servers = [ServerTables(self._place(server), self.tables) for server in range(self.servers)]
+            self._servers = [
+                ServerTables(link, number, self.slots, self.tables) for number, link in enumerate(self._links)
+            ]
         return self._servers[number]
 
     def add(self, table: Table) -> int:
@@ -79,10 +90,13 @@ class TableGroup:
         for server in range(self.servers) if servers is None else servers:
             self.server(server).create()
 
-    def handle(self, server: int) -> Any:
-        """The resource of one server. Operations on one handle keep their order within a function."""
-        with tf.device(self.devices[server]):
-            return run_independently(self._ops.afo_embedding_tables(shared_name=self._place(server).shared_name))
+    def link(self, server: int) -> Server:
+        """One server, for what is not about tables."""
+        return self._links[server]
+
+    def store(self, server: int) -> Store:
+        """Of one server, for a part of a step."""
+        return self._links[server].store()
 
     def sizes(self) -> tuple[Any, Any]:
         """(keys, bytes), int64 [servers, tables] each."""
@@ -123,9 +137,6 @@ class TableGroup:
         self.tables.append(table._replace(shard_bits=_shard_bits(tables)))
         self._servers = []
         return len(self.tables) - 1
-
-    def _place(self, server: int) -> Place:
-        return Place(server, self.slots, self.devices[server], f"{self.name}/{server}", self._client)
 
 
 def check_dim(name: str, dim: int) -> None:

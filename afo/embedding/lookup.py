@@ -10,7 +10,6 @@ from afo.embedding.exchange import Asked, Exchange, exchange_of
 from afo.embedding.group import TableGroup
 from afo.embedding.pool_gradients import COMBINERS
 from afo.embedding.pooled_exchange import PooledExchange, pooled_exchange_of
-from afo.embedding.pull_push import pull
 from afo.embedding.variable import EmbeddingVariable, keys_of
 from afo.errors import ModelError
 
@@ -102,7 +101,7 @@ def embedding_lookup_sparse_with_distributed_aggregation(
 
 def _ask(exchange: _Exchange, group: TableGroup) -> _Exchange:
     """The same with its answers, which the innermost tape has been told of before anything is made of them."""
-    pull(group.as_servers, [exchange])
+    group.as_servers.pull([exchange])
     recording = tape.active()
     if recording is not None:
         recording.record(exchange)

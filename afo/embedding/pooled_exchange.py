@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from afo.embedding.exchange import Asked, Keys, Run, table_update, unique_keys
 from afo.embedding.group import TableGroup
-from afo.embedding.pull_push import push
 from afo.ops.library import load
 
 
@@ -77,7 +76,6 @@ class PooledExchange:
 
         `wire`: bfloat16 halves what sums and gradients cost on the network; servers compute in float32.
         """
-        self._ops = load()
         self._group = group
         self._numbers, self._runs = list(tables), list(runs)
         self._keys, self._bags = keys, bags
@@ -86,7 +84,7 @@ class PooledExchange:
             "run_tables": [run.keys for run in runs],
             "max_norms": [run.max_norm or 0.0 for run in runs],
         }
-        self._handles = [group.handle(server) for server in range(group.servers)]
+        self._stores = [group.store(server) for server in range(group.servers)]
         self._insert, self.wire = insert, tf.as_dtype(wire)
         #: On each server what it was asked, without the counts, these, and the numbers of the rows that it found.
         self._there: dict[int, tuple[Any, ...]] = {}
@@ -107,11 +105,10 @@ class PooledExchange:
         """The sums, as they are on the network; the rows' numbers stay."""
         *there, self._counts[server] = asked
         self._there[server] = tuple(there)
-        found = self._ops.afo_pool_rows(
-            self._handles[server], *there, insert=self._insert, T=self.wire, **self._attributes
+        pooled, self._rows[server] = self._stores[server].call(
+            "pool_rows", *there, insert=self._insert, T=self.wire, **self._attributes
         )
-        self._rows[server] = found.rows
-        return [found.pooled]
+        return [pooled]
 
     def take(self, answers: Sequence[Sequence[Any]]) -> None:
         """They are `values`."""
@@ -138,13 +135,13 @@ class PooledExchange:
 
     def apply(self, gradients: Sequence[Any], *, step: Any, schedule: Any) -> list[Any]:
         """As `afo.embedding.exchange.Exchange.apply`."""
-        return push(self._group.as_servers, [table_update(self, gradients, step=step, schedule=schedule)])
+        return self._group.as_servers.push([table_update(self, gradients, step=step, schedule=schedule)])
 
     def apply_on(self, server: int, gradient: Any, schedule: Any, step: Any) -> Any:
         """The operation that applies a gradient of the server's `values`."""
-        return self._ops.afo_apply_pooled(
-            self._handles[server], *self._there[server], self._rows[server], self._counts[server], gradient, schedule,
-            step, **self._attributes,
+        return self._stores[server].call(
+            "apply_pooled", *self._there[server], self._rows[server], self._counts[server], gradient, schedule, step,
+            **self._attributes,
         )  # fmt: skip
 
 

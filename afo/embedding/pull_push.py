@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf
 
+from afo.embedding.calls import Remote
 from afo.ops.library import load
 
 
@@ -50,8 +51,25 @@ class Update(Protocol):
         """Build the operations on the server, whose device is set; returns those that have to be waited for."""
 
 
-class Servers(NamedTuple):
-    """The devices of the servers, and that of the process that asks them.
+class Servers(Protocol):
+    """All servers of a step."""
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Of each of them."""
+
+    def pull(self, requests: Sequence[Request]) -> None:
+        """Ask each server once for what all of `requests` want."""
+
+    def push(self, updates: Sequence[Update], last: Sequence[Update] = ()) -> list[Any]:
+        """Give each server what `updates` have for it, in their order, and, when these are applied, `last`.
+
+        Returns the operations that are the end of it.
+        """
+
+
+class DeviceServers(NamedTuple):
+    """TensorFlow's servers by their devices, and that of the process that asks them.
 
     `carries`: whether messages are encoded; the native operations are then on all of them.
     """
@@ -60,25 +78,29 @@ class Servers(NamedTuple):
     client: str
     carries: bool
 
+    def pull(self, requests: Sequence[Request]) -> None:
+        """See `Servers`."""
+        answers = [_ask(self, number, requests) for number in range(len(self.devices))]
+        for place, request in enumerate(requests):
+            request.take([of_server[place] for of_server in answers])
 
-def servers_of(devices: Sequence[str], client: str) -> Servers:
+    def push(self, updates: Sequence[Update], last: Sequence[Update] = ()) -> list[Any]:
+        """See `Servers`. What is `last` waits for the updates on all servers."""
+        return _push(self, updates, last)
+
+
+def servers_of(devices: Sequence[str], client: str) -> DeviceServers:
     """Servers that have the native operations; those of other processes get messages."""
     jobs = {tf.DeviceSpec.from_string(device).job for device in devices}
-    return Servers(tuple(devices), client, carries=not jobs <= {None, "localhost"})
+    return DeviceServers(tuple(devices), client, carries=not jobs <= {None, "localhost"})
 
 
-def pull(servers: Servers, requests: Sequence[Request]) -> None:
-    """Ask each server once for what all of `requests` want."""
-    answers = [_ask(servers, number, requests) for number in range(len(servers.devices))]
-    for place, request in enumerate(requests):
-        request.take([of_server[place] for of_server in answers])
+def value_of(answered: Any) -> Any:
+    """The tensor that became of what an update's `apply` has returned, once it was pushed."""
+    return answered.tensor if isinstance(answered, Remote) else answered
 
 
-def push(servers: Servers, updates: Sequence[Update], last: Sequence[Update] = ()) -> list[Any]:
-    """Give each server what `updates` have for it, in their order, and, once all of these are applied, `last`.
-
-    Returns the operations that are the end of it.
-    """
+def _push(servers: DeviceServers, updates: Sequence[Update], last: Sequence[Update]) -> list[Any]:
     there = [
         _move(servers, Kind.PUSH, servers.client, device, [each.given_to(number) for each in (*updates, *last)])
         for number, device in enumerate(servers.devices)
@@ -90,7 +112,7 @@ def push(servers: Servers, updates: Sequence[Update], last: Sequence[Update] = (
         return _apply(servers, last, [given[len(updates) :] for given in there])
 
 
-def _ask(servers: Servers, number: int, requests: Sequence[Request]) -> list[list[Any]]:
+def _ask(servers: DeviceServers, number: int, requests: Sequence[Request]) -> list[list[Any]]:
     device = servers.devices[number]
     asked = [request.asked_of(number) for request in requests]
     there = _move(servers, Kind.PULL, servers.client, device, asked)
@@ -99,7 +121,7 @@ def _ask(servers: Servers, number: int, requests: Sequence[Request]) -> list[lis
     return _move(servers, Kind.ANSWER, device, servers.client, answers)
 
 
-def _apply(servers: Servers, updates: Sequence[Update], given: Sequence[Sequence[Sequence[Any]]]) -> list[Any]:
+def _apply(servers: DeviceServers, updates: Sequence[Update], given: Sequence[Sequence[Sequence[Any]]]) -> list[Any]:
     """For each server an operation that comes after what it has to apply: others wait for one, and not for all."""
     ends = []
     for number, (device, parts) in enumerate(zip(servers.devices, given, strict=True)):
@@ -112,9 +134,9 @@ def _apply(servers: Servers, updates: Sequence[Update], given: Sequence[Sequence
     return ends
 
 
-def _move(servers: Servers, kind: Kind, start: str, to: str, groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
+def _move(servers: DeviceServers, kind: Kind, start: str, to: str, groups: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """The tensors of `groups` on the device `to`, each different one sent once."""
-    sent = [[_narrowed(each) for each in group] for group in groups]
+    sent = [[narrowed(each) for each in group] for group in groups]
     flat = {_key(each): each for group in sent for each in group}
     if not servers.carries or not flat:
         return [[_round(each) for each in group] for group in sent]
@@ -129,7 +151,8 @@ def _move(servers: Servers, kind: Kind, start: str, to: str, groups: Sequence[Se
     return [[there[_key(each)] for each in group] for group in sent]
 
 
-def _narrowed(given: Any) -> Narrowed:
+def narrowed(given: Any) -> Narrowed:
+    """What is given with its type on the way."""
     return given if isinstance(given, Narrowed) else Narrowed(given, given.dtype)
 
 

@@ -1,11 +1,6 @@
-"""Requests to one embedding server outside of a training step.
+"""Requests to one embedding server outside of a training step."""
 
-Each question is traced once: a server keeps every function that it is ever sent. What it answers is brought to the
-client inside of the function; TensorFlow would else fetch it by operations that the server keeps as well.
-"""
-
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,9 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 from afo.embedding.initializers import Initializer
+from afo.embedding.stores import Server, Store
 from afo.job import Eviction, Filter, RowClipping, UpdateRule, ValueDtype
-from afo.ops.library import load
-from afo.tables import desk
 from afo.tables.slot_map import SlotMap
 
 _INT = tf.TensorSpec([], tf.int64)
@@ -44,35 +38,24 @@ class Table(NamedTuple):
         return self.optimizer.numbers | {name: limit for name, limit in clipping.items() if limit is not None}
 
 
-class Place(NamedTuple):
-    """Server `number` of a slot map: its device, the name of its tables there, and the client's own device."""
-
-    number: int
-    slots: SlotMap
-    device: str
-    shared_name: str
-    client: str
-
-
 class ServerTables:
     """The tables of a group on one of its servers."""
 
-    def __init__(self, place: Place, tables: Sequence[Table]) -> None:
-        self._place = place
+    def __init__(self, server: Server, number: int, slots: SlotMap, tables: Sequence[Table]) -> None:
+        """`number`: of the server in the slot map."""
+        self._server, self._number, self._slots = server, number, slots
         self._tables = tuple(tables)
         self._numbers = list(range(len(tables)))
-        self._ops = load()
         self._removals: dict[int, Any] = {}
 
     def create(self, first: int = 0) -> None:
         """Creates the tables from number `first` on. One that is there already as it should be stays as it is."""
 
-        def create() -> None:
-            handle = self._handle()
+        def create(store: Store) -> None:
             for number, table in list(enumerate(self._tables))[first:]:
-                self._add(handle, number, table)
+                _add(store, number, table)
 
-        self._trace_on_server(create)()
+        self._server.trace(create)()
 
     def sizes(self) -> tuple[Any, Any]:
         """(keys, bytes) of each table: int64 numpy arrays."""
@@ -85,13 +68,8 @@ class ServerTables:
         return epochs.numpy(), powers.numpy()
 
     def ask(self, asker: str, request: bytes) -> bytes:
-        """What the desk of the server answers (`afo.tables.desk_messages`), however long it takes.
-
-        Ends what the same `asker` has asked before.
-        """
-        is_here = self._place.device == self._place.client
-        with desk.attended() if is_here else nullcontext():
-            return bytes(self._ask(tf.constant(asker), tf.constant(request)).numpy())
+        """As `Server.ask_desk`."""
+        return self._server.ask_desk(asker, request)
 
     def forget_removed(self, before: Sequence[int]) -> None:
         """What was removed before these epochs, one a table, need not be known any more."""
@@ -119,58 +97,28 @@ class ServerTables:
     def remove(self, number: int, keys: Any) -> int:
         """Removes rows of one table; returns how many there were."""
         if number not in self._removals:
-            self._removals[number] = self._trace_on_server(
-                lambda keys: self._ops.afo_remove_rows(self._handle(), keys, number=number), _INTS
-            )
+            self._removals[number] = self._trace("remove_rows", _INTS, number=number)
         return int(self._removals[number](tf.cast(keys, tf.int64)))
-
-    def _handle(self) -> Any:
-        return self._ops.afo_embedding_tables(shared_name=self._place.shared_name)
-
-    def _add(self, handle: Any, number: int, table: Table) -> None:
-        options, admission = table.options(), msgspec.structs.asdict(table.filter)
-        initializer = table.initializer.options()
-        self._ops.afo_add_table(
-            handle,
-            number=number,
-            dim=table.dim,
-            rule=table.optimizer.key,
-            slots=table.optimizer.slots,
-            option_names=list(options),
-            options=list(options.values()),
-            distribution=table.initializer.distribution,
-            initializer_names=list(initializer),
-            initializer=list(initializer.values()),
-            seed=table.initializer.seed,
-            shard_bits=table.shard_bits,
-            value_dtype=tf.as_dtype(table.value_dtype),
-            **admission,
-        )
 
     @cached_property
     def _sizes(self) -> Any:
-        return self._trace_on_server(lambda: self._ops.afo_table_sizes(self._handle(), numbers=self._numbers))
+        return self._trace("table_sizes", numbers=self._numbers)
 
     @cached_property
     def _begin_epoch(self) -> Any:
-        return self._trace_on_server(lambda: self._ops.afo_begin_epoch(self._handle(), numbers=self._numbers))
-
-    @cached_property
-    def _ask(self) -> Any:
-        text = tf.TensorSpec([], tf.string)
-        return self._trace_on_server(lambda *given: self._ops.afo_ask_desk(self._handle(), *given), text, text)
+        return self._trace("begin_epoch", numbers=self._numbers)
 
     @cached_property
     def _forget_removed(self) -> Any:
-        return self._trace_on_server(
-            lambda before: self._ops.afo_forget_removed(self._handle(), before, numbers=self._numbers), _INTS
-        )
+        return self._trace("forget_removed", _INTS, numbers=self._numbers)
 
     @cached_property
     def _set_powers(self) -> Any:
-        return self._trace_on_server(
-            lambda powers: self._ops.afo_set_powers(self._handle(), powers, numbers=self._numbers), _INTS
-        )
+        return self._trace("set_powers", _INTS, numbers=self._numbers)
+
+    @cached_property
+    def _clear(self) -> Any:
+        return self._trace("clear_tables", numbers=self._numbers)
 
     @cached_property
     def _evictions(self) -> list[tuple[list[int], Any]]:
@@ -182,43 +130,38 @@ class ServerTables:
 
     def _eviction(self, numbers: list[int]) -> Any:
         policies = [self._tables[number].eviction for number in numbers]
-        policy = {
-            "numbers": numbers,
-            "unused_steps": [eviction.unused_steps for eviction in policies],
-            "l2_weights": [eviction.l2_weight for eviction in policies],
-            "capacities": [self._capacity_of(eviction) for eviction in policies],
-        }
-        return self._trace_on_server(
-            lambda *given: self._ops.afo_evict_rows(self._handle(), *given, **policy), _INT, _INT
-        )
+        return self._trace(
+            "evict_rows", _INT, _INT,
+            numbers=numbers,
+            unused_steps=[eviction.unused_steps for eviction in policies],
+            l2_weights=[eviction.l2_weight for eviction in policies],
+            capacities=[self._capacity_of(eviction) for eviction in policies],
+        )  # fmt: skip
 
     def _capacity_of(self, eviction: Eviction) -> int:
         """Its part of a table's rows. 0 would be no limit, and stays where the table has none."""
-        place = self._place
-        return min(eviction.capacity, max(1, place.slots.share_of(place.number, eviction.capacity)))
+        return min(eviction.capacity, max(1, self._slots.share_of(self._number, eviction.capacity)))
 
-    @cached_property
-    def _clear(self) -> Any:
-        return self._trace_on_server(lambda: self._ops.afo_clear_tables(self._handle(), numbers=self._numbers))
+    def _trace(self, function: str, *signature: Any, **attributes: Any) -> Any:
+        return self._server.trace(lambda store, *given: store.call(function, *given, **attributes), *signature)
 
-    def _place_on_server(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same on the server."""
 
-        def call(*given: Any) -> Any:
-            with tf.device(self._place.device):
-                return function(*given)
-
-        return call
-
-    def _trace_on_server(self, function: Callable[..., Any], *signature: Any) -> Any:
-        """Done on the server, its answer brought home; traced for good."""
-
-        def call(*given: Any) -> Any:
-            answer = self._place_on_server(function)(*given)
-            with tf.device(self._place.client):
-                # An operation without outputs is itself what a graph has of it.
-                if answer is None or isinstance(answer, tf.Operation):
-                    return None
-                return tf.nest.map_structure(tf.identity, answer)
-
-        return tf.function(call, autograph=False).get_concrete_function(*signature)
+def _add(store: Store, number: int, table: Table) -> None:
+    options, admission = table.options(), msgspec.structs.asdict(table.filter)
+    initializer = table.initializer.options()
+    store.call(
+        "add_table",
+        number=number,
+        dim=table.dim,
+        rule=table.optimizer.key,
+        slots=table.optimizer.slots,
+        option_names=list(options),
+        options=list(options.values()),
+        distribution=table.initializer.distribution,
+        initializer_names=list(initializer),
+        initializer=list(initializer.values()),
+        seed=table.initializer.seed,
+        shard_bits=table.shard_bits,
+        value_dtype=tf.as_dtype(table.value_dtype),
+        **admission,
+    )

@@ -1,6 +1,6 @@
 """Requests that reached this process, and the tables that each is about: C functions of afo/core/desk_functions.cc.
 
-ctypes gives up Python's lock while they run. TensorFlow has loaded the library before.
+ctypes gives up Python's lock while they run.
 """
 
 import ctypes
@@ -21,6 +21,8 @@ class Refusal(Exception):
         self.kind = kind
 
 
+#: The library whose functions are called, where somebody has said which.
+_used: list[ctypes.CDLL] = []
 #: Kinds of a `Refusal`, as the C functions have them: damaged bytes, no memory, no such table, arguments out of range.
 DAMAGED, NO_MEMORY, GONE, WRONG = -2, -3, -4, -5
 
@@ -105,12 +107,24 @@ def take(longest_s: float) -> tuple[OwnTables, bytes] | None:
         functions.afo_desk_release(ctypes.byref(words))
 
 
-@functools.cache
+def use(found: ctypes.CDLL) -> None:
+    """Take the functions of this library, in a process without TensorFlow."""
+    _used[:] = [_typed(found)]
+
+
 def _functions() -> Any:
+    return _used[0] if _used else _functions_of_operations()
+
+
+@functools.cache
+def _functions_of_operations() -> Any:
     import tensorflow as tf
 
     library.load()
-    found = ctypes.CDLL(str(library.find(Path(library.__file__).parent, tf.__version__)))
+    return _typed(ctypes.CDLL(str(library.find(Path(library.__file__).parent, tf.__version__))))
+
+
+def _typed(found: ctypes.CDLL) -> ctypes.CDLL:
     number, given = ctypes.c_int64, ctypes.POINTER(_Bytes)
     signatures = {
         "open": (None, ()),

@@ -37,6 +37,7 @@ class Client::Impl {
   std::string SetServers(std::uint64_t store_version, const std::vector<std::string>& addresses);
   std::uint64_t Ask(std::size_t server, Question question, Done done);
   std::uint64_t id() const { return core_->id; }
+  std::uint64_t losses() const { return core_->losses.value(); }
 
  private:
   std::shared_ptr<Remote> Find(std::size_t server, const Question& question, Failure* failure);
@@ -143,6 +144,7 @@ std::uint64_t Client::Ask(std::size_t server, Question question, Done done) {
   return impl_->Ask(server, std::move(question), std::move(done));
 }
 
+std::uint64_t Client::losses() const { return impl_->losses(); }
 std::uint64_t Client::id() const { return impl_->id(); }
 
 }  // namespace afo::psplus

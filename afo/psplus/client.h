@@ -83,6 +83,8 @@ class Client {
   // Its sequence, which rises with each question to the server; 0 where it is refused. A service that keeps a ticket
   // knows it by this number.
   std::uint64_t Ask(std::size_t server, Question question, Done done);
+  // How often a connection was lost, or not made: while that grows a server is gone, or cannot be reached.
+  std::uint64_t losses() const;
   // Random; what servers know this client by.
   std::uint64_t id() const;
 

@@ -93,6 +93,7 @@ void Connection::Ask(Received received) {
   counters.bytes_in.Add(header.payload);
   counters.queued.Add(asked.since - received.since);
   const Respond respond([self = Self(), asked](Answer answer) { self->Answered(asked, std::move(answer)); });
+  core_->Learn(header.store_version);
   if (header.store_version != core_->store_version) {
     core_->other_versions.Add();
     return respond(Answer::Failed(Code::kOtherVersion, "the request is about version " +

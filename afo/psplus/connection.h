@@ -29,6 +29,14 @@ struct ServerCore {
       : options(options_of), service(service_of), tls(std::move(tls_of)), window(options_of.window),
         bytes(options_of.process_bytes), store_version(options_of.store_version) {}
 
+  // A client that knows of a later version has it from whoever decides: what is about an earlier one is over.
+  void Learn(std::uint64_t version) {
+    std::uint64_t known = store_version;
+    while (version > known) {
+      if (store_version.compare_exchange_weak(known, version)) return window.ClearTickets();
+    }
+  }
+
   const ServerOptions options;
   Service* const service;
   const std::shared_ptr<TlsContext> tls;

@@ -20,6 +20,7 @@
 #include "afo/psplus/link.h"
 #include "afo/psplus/loop.h"
 #include "afo/psplus/sockets.h"
+#include "afo/psplus/statistics.h"
 
 namespace afo::psplus {
 
@@ -29,6 +30,7 @@ struct ClientCore {
   std::shared_ptr<TlsContext> tls;
   std::uint64_t id = 0;
   std::atomic<std::uint64_t> sequences{0};
+  Counter losses;
   Traffic traffic;
 };
 

@@ -89,6 +89,7 @@ void Remote::Connected(const std::error_code& error, std::uint64_t attempt) {
 // Tries again after a pause, while there is anything to ask.
 void Remote::Lost(const std::string& why) {
   if (over_) return;
+  core_->losses.Add();
   link_ = nullptr;
   welcomed_ = false;
   next_ = 0;

@@ -118,6 +118,9 @@ std::string Server::Impl::Listen() {
   pause_ = std::make_unique<asio::steady_timer>(places_.front()->loop->context());
   acceptor_->open(endpoint.protocol(), error);
   if (!error) acceptor_->set_option(Tcp::acceptor::reuse_address(true), error);
+  // A socket that does not listen may keep the port for it.
+  using ReusePort = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
+  if (!error && options.port != 0) acceptor_->set_option(ReusePort(true), error);
   if (!error) acceptor_->bind(endpoint, error);
   if (!error) acceptor_->listen(asio::socket_base::max_listen_connections, error);
   if (!error) port_ = acceptor_->local_endpoint(error).port();

@@ -79,7 +79,8 @@ class Server {
   // Closes all connections and ends the threads. Answers that come later are dropped.
   void Stop();
   std::uint16_t port() const;
-  // Requests of another version are refused from now on, and all tickets go.
+  // Requests of another version are refused from now on, and all tickets go. A client that asks about a later version
+  // has the same effect.
   void SetStoreVersion(std::uint64_t version);
   std::uint64_t store_version() const;
   ServerStatistics statistics() const;

@@ -46,5 +46,10 @@ def versions() -> str:
 
 
 def _typed(library: ctypes.CDLL) -> ctypes.CDLL:
-    library.afo_psplus_versions.restype = ctypes.c_char_p
+    library.afo_psplus_versions.restype = text = ctypes.c_char_p
+    server, number, version = ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64
+    library.afo_psplus_serve.restype = server
+    library.afo_psplus_serve.argtypes = (text, ctypes.c_uint16, number, version, text, text, text, text, number)
+    library.afo_psplus_port.restype, library.afo_psplus_port.argtypes = ctypes.c_uint16, (server,)
+    library.afo_psplus_stop.restype, library.afo_psplus_stop.argtypes = None, (server,)
     return library

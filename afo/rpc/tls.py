@@ -30,8 +30,8 @@ _ISSUER = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "afo job")])
 _FROM, _UNTIL = (datetime.datetime(year, 1, 1, tzinfo=datetime.UTC) for year in (2000, 2100))
 
 
-class _End(NamedTuple):
-    """PEM of one end of a connection."""
+class End(NamedTuple):
+    """PEM of one end of a connection. The key is repeated nowhere."""
 
     authority: bytes
     key: bytes
@@ -40,27 +40,27 @@ class _End(NamedTuple):
 
 def server_credentials(secret: str) -> grpc.ServerCredentials:
     """Of a server that talks to holders of the secret alone."""
-    end = _end(secret)
+    end = end_of(secret)
     return grpc.ssl_server_credentials([(end.key, end.certificate)], end.authority, require_client_auth=True)
 
 
 def channel_credentials(secret: str) -> grpc.ChannelCredentials:
     """Of a channel to a server that holds the secret, or to nobody; the channel needs `OPTIONS`."""
-    end = _end(secret)
+    end = end_of(secret)
     return grpc.ssl_channel_credentials(end.authority, end.key, end.certificate)
 
 
 def server_context(secret: str) -> ssl.SSLContext:
     """The same for a server that speaks something else than gRPC."""
-    return _context(ssl.PROTOCOL_TLS_SERVER, _end(secret))
+    return _context(ssl.PROTOCOL_TLS_SERVER, end_of(secret))
 
 
 def client_context(secret: str) -> ssl.SSLContext:
     """Its clients'; they ask for `NAME`."""
-    return _context(ssl.PROTOCOL_TLS_CLIENT, _end(secret))
+    return _context(ssl.PROTOCOL_TLS_CLIENT, end_of(secret))
 
 
-def _context(protocol: int, end: _End) -> ssl.SSLContext:
+def _context(protocol: int, end: End) -> ssl.SSLContext:
     context = ssl.SSLContext(protocol)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
@@ -73,12 +73,13 @@ def _context(protocol: int, end: _End) -> ssl.SSLContext:
     return context
 
 
-def _end(secret: str) -> _End:
+def end_of(secret: str) -> End:
+    """For whoever speaks something else than gRPC, without Python."""
     authority, own = _authority(secret), ec.generate_private_key(_CURVE)
     signed = _certificate(own.public_key(), authority, x509.SubjectAlternativeName([x509.DNSName(NAME)]))
     trusted = _certificate(authority.public_key(), authority, x509.BasicConstraints(ca=True, path_length=0))
     key = own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return _End(trusted.public_bytes(Encoding.PEM), key, signed.public_bytes(Encoding.PEM))
+    return End(trusted.public_bytes(Encoding.PEM), key, signed.public_bytes(Encoding.PEM))
 
 
 def _authority(secret: str) -> ec.EllipticCurvePrivateKey:

@@ -17,7 +17,7 @@ from afo.job_dir.lineage import NO_EPOCH
 from afo.models.feature_layout import Weight
 from afo.optimizers import Rule
 from afo.protocol.train_task import POSITION_HOLDERS
-from afo.state.variables import PsVariable, client_device, server_devices
+from afo.state.variables import PsVariable, asking_client, client_device, server_devices
 
 #: Types of a model's state that a store adds to.
 _STORED = (
@@ -152,7 +152,7 @@ def _check_state(state: tuple[PsVariable, ...]) -> None:
 
 
 def _group(tables: Sequence[Table], servers: int) -> TableGroup:
-    return TableGroup(server_devices(servers), tables=tables, client=client_device())
+    return TableGroup(server_devices(servers), tables=tables, client=client_device(), asked=asking_client())
 
 
 def _position_and_step(splits: int, server: int) -> tuple[PsVariable, PsVariable]:

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from afo.data.pipeline.batch_fragments import Origins
+from afo.embedding.pull_push import value_of
 from afo.job_dir.lineage import NO_EPOCH
 from afo.models.hashing import xor_by_group
 from afo.state.step_exchange import Exchange
+from afo.state.variables import client_device
 
 
 class Origin(NamedTuple):
@@ -57,14 +59,18 @@ class Position:
         self._holders = exchange.parameters.position_holders
         self._files: dict[int, Any] = {}
         self._added: tuple[Any, ...] = ()
-        self._step_there: Any = None
+        self._step_then: Any = None
         #: Steps applied so far, and the model's state, in the order of `Parameters.state`. Once they were pulled.
         self.step: Any = None
         self.state: tuple[Any, ...] = ()
         #: Of the batch's files once it is applied, [R, 3]. Known from then on: no step waits for an answer at its end.
         self.new: Any = None
-        #: int64 [2]: the steps applied when this one began, and with it. Once it is applied.
-        self.steps: Any = None
+
+    @property
+    def steps(self) -> Any:
+        """int64 [2]: the steps applied when this one began, and with it. Once it is pushed."""
+        with tf.device(client_device()):
+            return tf.stack([self.step, value_of(self._step_then)])
 
     def asked_of(self, server: int) -> list[Any]:
         """The batch's files."""
@@ -76,8 +82,8 @@ class Position:
         if server:
             return []
         splits = self._files[0] if self._after is None else None
-        self._step_there, state, positions = self._states[0].read_records(splits)
-        return [self._step_there, *state] + ([] if positions is None else [positions])
+        step, state, positions = self._states[0].read_records(splits)
+        return [step, *state] + ([] if positions is None else [positions])
 
     def take(self, answers: Sequence[Sequence[Any]]) -> None:
         """They are the first server's."""
@@ -102,7 +108,7 @@ class Position:
         positions, *added = given
         written, step = self._states[server].advance(self._files[server], positions, added)
         if server == 0:
-            self.steps = tf.stack([self._step_there, step])
+            self._step_then = step
         return written
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from afo.embedding.pull_push import Request, Servers, Update, pull, push
+from afo.embedding.pull_push import DeviceServers, Request, Servers, Update
 from afo.state.parameters import Parameter, Parameters, Shard
 from afo.state.server_state import StepState, step_state
 from afo.state.variables import client_device, gather_rows, server_devices
@@ -70,12 +70,12 @@ class Exchange:
     def pull(self, *others: Request) -> None:
         """Get the answers to everything that was asked, to `others`, and the dense weights."""
         vector = _DenseWeights(self.states)
-        pull(self._servers, [*self._requests, *others, vector])
+        self._servers.pull([*self._requests, *others, vector])
         self.vector = vector.whole
 
     def push(self, updates: Sequence[Update], last: Sequence[Update]) -> list[Any]:
         """Have the servers apply `updates`, then `last`; returns the operations that are the end of it."""
-        return push(self._servers, updates, last)
+        return self._servers.push(updates, last)
 
     def rows(self, table: Parameter, rows: tuple[Any, ...]) -> Any:
         """Rows of a table on the worker, [n, width]: those of the first server first. Asked at once."""
@@ -105,7 +105,7 @@ def _servers_of(parameters: Parameters) -> Servers:
     """Those of its hash tables; without any the native operations, which carry messages, may be missing."""
     if parameters.embeddings is not None:
         return parameters.embeddings.as_servers
-    return Servers(server_devices(parameters.servers), client_device(), carries=False)
+    return DeviceServers(server_devices(parameters.servers), client_device(), carries=False)
 
 
 class _DenseWeights:
@@ -200,4 +200,4 @@ def _dense_parts(exchange: Exchange, values: Any) -> list[Any]:
 
 def _tensors(rate: Any) -> list[Any]:
     """A rate that is computed; one that is a number is known to whoever builds the operations."""
-    return [rate] if tf.is_tensor(rate) else []
+    return [tf.cast(rate, tf.float32)] if tf.is_tensor(rate) else []

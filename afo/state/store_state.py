@@ -1,17 +1,17 @@
 """State of a parameter server in the store that its hash tables lie in (afo/core/store.h)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from afo.embedding.calls import Remote
+from afo.embedding.stores import Store
 from afo.job_dir.lineage import NO_EPOCH
-from afo.ops.library import load
 from afo.optimizers import MomentumRule, Rule
 from afo.state.parameters import Parameters, no_positions
-from afo.state.variables import on_client
 
 
 class StoreStepState:
@@ -19,31 +19,31 @@ class StoreStepState:
 
     def __init__(self, parameters: Parameters, server: int) -> None:
         assert parameters.embeddings is not None
-        self._ops = load()
         self._size = parameters.dense.shards[server].weights.shape
         self._state = parameters.state_on(server)
-        # Two handles: operations on one keep their order, and neither has to wait for the other.
-        self._dense, self._progress = (parameters.embeddings.handle(server) for _ in range(2))
+        # Two of them: calls on one keep their order, and neither has to wait for the other.
+        self._dense, self._progress = (parameters.embeddings.store(server) for _ in range(2))
 
     def read_weights(self) -> Any:
         """A copy of them."""
-        weights = self._ops.afo_read_dense(self._dense)
+        weights = self._dense.call("read_dense")
         weights.set_shape(self._size)
         return weights
 
     def apply_gradient(self, gradient: Any, rate: Any) -> Any:
         """By the kernels of hash tables."""
-        return self._ops.afo_apply_dense(self._dense, gradient, tf.cast(rate, tf.float32))
+        rate = rate if isinstance(rate, Remote) else tf.cast(rate, tf.float32)
+        return self._dense.call("apply_dense", gradient, rate)
 
     def add_to_weights(self, change: Any) -> Any:
         """In one pass over them."""
-        return self._ops.afo_move_dense(self._dense, change)
+        return self._dense.call("move_dense", change)
 
     def read_records(self, splits: Any = None) -> tuple[Any, tuple[Any, ...], Any]:
         """All of one instant."""
         wanted = tf.zeros([0], tf.int64) if splits is None else splits
-        step, positions, arrays = self._ops.afo_read_progress(
-            self._progress, wanted, T=[each.dtype for each in self._state]
+        step, positions, *arrays = tf.nest.flatten(
+            self._progress.call("read_progress", wanted, T=[each.dtype for each in self._state])
         )
         for array, each in zip(arrays, self._state, strict=True):
             array.set_shape(each.shape)
@@ -51,7 +51,7 @@ class StoreStepState:
 
     def advance(self, splits: Any, positions: Any, added: Sequence[Any]) -> tuple[list[Any], Any]:
         """All at once."""
-        step = self._ops.afo_advance(self._progress, splits, positions, list(added))
+        step = self._progress.call("advance", splits, positions, list(added))
         return [step], step
 
 
@@ -60,8 +60,7 @@ class StoreState:
 
     def __init__(self, parameters: Parameters, server: int) -> None:
         assert parameters.embeddings is not None
-        self._ops = load()
-        self._group, self._server = parameters.embeddings, server
+        self._server = parameters.embeddings.link(server)
         self._rule, self._tensors = parameters.dense.rule, parameters.dense.tensors
         self._size = parameters.dense.shards[server].weights.shape[0]
         self._splits = parameters.positions.shape[0]
@@ -71,18 +70,15 @@ class StoreState:
         """One that is there already as it should be stays as it is."""
         options = self._rule.options.numbers
 
-        def create(handle: Any) -> None:
-            self._ops.afo_create_dense(
-                handle, size=self._size, rule=self._rule.options.key, slots=self._rule.options.slots,
-                option_names=list(options), options=list(options.values()),
-            )  # fmt: skip
-
-        self._trace(create)()
+        self._trace(
+            "create_dense", size=self._size, rule=self._rule.options.key, slots=self._rule.options.slots,
+            option_names=list(options), options=list(options.values()),
+        )()  # fmt: skip
 
     def reset_weights(self, weights: Any) -> None:
         """The slots are made there."""
         self.create()
-        self._trace(self._ops.afo_reset_dense, _FLOATS)(tf.constant(weights, tf.float32))
+        self._trace("reset_dense", _FLOATS)(tf.constant(weights, tf.float32))
 
     def read_weights(self) -> dict[str, Any]:
         """All at once."""
@@ -97,7 +93,7 @@ class StoreState:
 
     def read_records(self) -> dict[str, Any]:
         """All of one instant."""
-        step, splits, positions, arrays = self._export_progress()
+        step, splits, positions, *arrays = tf.nest.flatten(self._export_progress())
         splits = splits.numpy()
         table = no_positions(max([self._splits, *(splits[-1:] + 1)]))
         table[splits] = positions.numpy()
@@ -125,50 +121,40 @@ class StoreState:
 
     @cached_property
     def _export_dense(self) -> Any:
-        return self._trace(self._ops.afo_export_dense)
+        return self._trace("export_dense")
 
     @cached_property
     def _import_dense(self) -> Any:
         slots = tf.TensorSpec([None, None], tf.float32)
-        return self._trace(self._ops.afo_import_dense, _FLOATS, slots, tf.TensorSpec([], tf.int64))
+        return self._trace("import_dense", _FLOATS, slots, tf.TensorSpec([], tf.int64))
 
     @cached_property
     def _export_progress(self) -> Any:
-        return self._trace(lambda handle: self._ops.afo_export_progress(handle, T=self._types))
+        return self._trace("export_progress", T=self._types)
 
     @cached_property
     def _import_progress(self) -> Any:
         arrays = [tf.TensorSpec(each.shape, each.dtype) for each in self._state]
         positions = tf.TensorSpec([None, 3], tf.int64)
-        return self._trace(
-            lambda handle, step, splits, positions, *arrays: self._ops.afo_import_progress(
-                handle, step, splits, positions, list(arrays)
-            ),
-            tf.TensorSpec([], tf.int64), _INTS, positions, *arrays,
-        )  # fmt: skip
+
+        def replace(store: Store, step: Any, splits: Any, positions: Any, *arrays: Any) -> None:
+            store.call("import_progress", step, splits, positions, list(arrays))
+
+        return self._server.trace(replace, tf.TensorSpec([], tf.int64), _INTS, positions, *arrays)
 
     @cached_property
     def _read_progress(self) -> Any:
-        return self._trace(
-            lambda handle, splits: tuple(self._ops.afo_read_progress(handle, splits, T=self._types)[:2]), _INTS
-        )
+        def read(store: Store, splits: Any) -> Any:
+            return tuple(store.call("read_progress", splits, T=self._types)[:2])
+
+        return self._server.trace(read, _INTS)
 
     @property
     def _types(self) -> list[str]:
         return [each.dtype for each in self._state]
 
-    def _trace(self, question: Callable[..., Any], *signature: Any) -> Any:
-        """`question` of the store's handle, asked on the server and answered on the client; traced for good."""
-
-        def call(*given: Any) -> Any:
-            handle = self._group.handle(self._server)
-            with tf.device(self._group.devices[self._server]):
-                answer = question(handle, *given)
-            if answer is None or isinstance(answer, tf.Operation):
-                return None
-            return tf.nest.map_structure(on_client, tuple(answer))
-
-        return tf.function(call, autograph=False).get_concrete_function(*signature)
+    def _trace(self, function: str, *signature: Any, **attributes: Any) -> Any:
+        return self._server.trace(lambda store, *given: store.call(function, *given, **attributes), *signature)
 
 
 _FLOATS = tf.TensorSpec([None], tf.float32)

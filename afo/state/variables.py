@@ -18,11 +18,24 @@ CLIENT_DEVICE = "/job:worker/task:0/device:CPU:0"
 _LOCAL_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 #: Whether variables lie in this process (`keep_here`).
 _kept_here: list[bool] = []
+#: The client by which it asks parameter servers of our own, if it does.
+_asks: list[str] = []
 
 
 def keep_here() -> None:
     """Have this process hold all variables itself, from now on: for a model that is tried without a cluster."""
     _kept_here[:] = [True]
+
+
+def ask_servers(client: str) -> None:
+    """Have this process ask parameter servers of our own, from now on, by its client of this name."""
+    keep_here()
+    _asks[:] = [client]
+
+
+def asking_client() -> str:
+    """The name of its client; empty where it asks TensorFlow's servers, or none."""
+    return _asks[0] if _asks else ""
 
 
 def server_devices(servers: int) -> tuple[str, ...]:

@@ -79,6 +79,9 @@ def _run(task: TrainTask) -> None:
     write_stacks_on_request(task.work_dir)
     if task.role == "evaluator":
         _await_training(task)
+    if task.role == "ps" and task.job.engine == "psplus":
+        importlib.import_module("afo.train.store_process").run(task)
+        return
     run = importlib.import_module(_ROLES[task.role]).run
     setup = importlib.import_module("afo.train.setup").Setup(task)
     steps = (lambda: setup.progress.steps) if task.role in ("worker", "chief") else None

@@ -1,5 +1,6 @@
 """Setup of worker and evaluator from their task: the model, its input and the Application Master."""
 
+import copy
 from functools import cached_property
 from pathlib import Path
 
@@ -58,6 +59,12 @@ class Setup(JobParts):
         self.id = TaskId(role=task.role, index=task.index, attempt=task.attempt)
         self.progress = ProgressPipe(task.progress_fd)
         self.work_dir = Path(task.work_dir)
+
+    def in_generation(self, task: TrainTask) -> "Setup":
+        """The same process, with its model, in the generation of `task`."""
+        following = copy.copy(self)
+        following.task = task
+        return following
 
     @property
     def memory(self) -> int:

@@ -1,9 +1,11 @@
 """Worker and chief: take splits, run steps, acknowledge what was applied; the chief also saves and exports."""
 
+import importlib
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cached_property
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -35,18 +37,43 @@ LOSS_WEIGHT = 0.05
 def run(setup: Setup) -> None:
     """Train until the data ends or `train.max_steps` is reached."""
     setup.progress.report(Progress(phase="starting"), now=True)
+    if setup.job.clients_stay:
+        importlib.import_module("afo.train.generations").run(setup)
+        return
     keeper = connect(setup.task.ps, setup.task.address if setup.task.proxy else "")
     with keeper:
-        Worker(setup).run()
+        Worker(setup, TracedStep(setup)).run()
 
 
-class Worker:
-    """One worker's loop over its batches."""
+class TracedStep:
+    """What of a worker does not change while its process lives: the model's parameters, and the functions of a step."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
+        self.parameters = setup.model.parameters(len(setup.task.ps), setup.task.splits_at_start)
+
+    @cached_property
+    def prepare(self) -> Any:
+        """See `prepare_function`."""
+        return prepare_function(self._setup.model, self._setup.parser, self.parameters.servers)
+
+    @cached_property
+    def step(self) -> Any:
+        """The function of a step, which takes seconds to build."""
+        function = overlapping_step_function if self._setup.job.train.pipeline else step_function
+        step = function(self._setup.model, self.parameters, self.prepare)
+        step.get_concrete_function()
+        return step
+
+
+class Worker:
+    """One worker's loop over its batches, in one generation."""
+
+    def __init__(self, setup: Setup, traced: TracedStep) -> None:
+        self._setup = setup
         self._task = setup.task
-        self._parameters = setup.model.parameters(len(setup.task.ps), setup.task.splits_at_start)
+        self._traced = traced
+        self._parameters = traced.parameters
         #: The first server's, which has position and step.
         self._records = server_state(self._parameters, 0)
         self._splits = Splits(setup, self._records.read_position)
@@ -74,7 +101,7 @@ class Worker:
         if self._chief is not None:
             self._trace()
         reading = TrainingInput(
-            self._splits.next_split, setup.schema, setup.job.data, setup.work_dir, setup.parser, self._prepare
+            self._splits.next_split, setup.schema, setup.job.data, setup.work_dir, setup.parser, self._traced.prepare
         )
         with closing(self._steps), reading, Departure() as departure:
             self._input = reading
@@ -89,13 +116,7 @@ class Worker:
         self._report("done", now=True)
 
     def _trace(self) -> None:
-        """Build the functions of a step, which takes seconds."""
-        setup = self._setup
-        self._prepare = prepare_function(setup.model, setup.parser, self._parameters.servers)
-        depth = setup.job.train.pipeline
-        function = overlapping_step_function if depth else step_function
-        step = function(setup.model, self._parameters, self._prepare)
-        step.get_concrete_function()
+        depth, step = self._setup.job.train.pipeline, self._traced.step
         self._steps = Pipeline(step, depth, self._splits.position_of) if depth else OneByOne(step)
 
     def _await_ready(self) -> None:
@@ -195,6 +216,7 @@ class Worker:
         waited = InputWait() if self._input is None else self._input.waited
         return Progress(
             phase=phase,
+            generation=self._task.generation,
             step=self._step,
             samples=self._samples,
             input_wait=waited,

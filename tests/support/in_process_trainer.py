@@ -11,7 +11,6 @@ import tensorflow as tf
 from afo.data.schema import Schema
 from afo.embedding import TableGroup
 from afo.embedding.pooled_exchange import PooledExchange
-from afo.embedding.pull_push import pull
 from afo.job import Job
 from afo.models.parser import RecordParser
 from afo.trainable.model_protocol import Pulled
@@ -53,7 +52,7 @@ class InProcessTrainer:
         def step(inputs: Any, number: Any) -> Any:
             requests.clear()
             pulled = Pulled(model.ask(inputs, exchange), self.vector, state, number)
-            pull(self.group.as_servers, requests)
+            self.group.as_servers.pull(requests)
             computed = model.compute(inputs, pulled, exchange)
             self.asked = [_question(asked) for asked, _ in computed.embeddings]
             applied = [

@@ -220,6 +220,11 @@ class JobRun:
         self.start_servers(*lost)
         self.master.ps = self.ps
 
+    def roll_back(self, to: m.CheckpointReport, full: list[tuple[int, int]]) -> None:
+        """What was acknowledged after this checkpoint counts no more; `full` is each split's count and xor."""
+        self.master.acks.clear()
+        self.master.take_up(to.positions, full)
+
     def server_values(self, name: str) -> dict[str, Any]:
         """What the parameter servers hold now, by variable, asked with the addresses that the task `name` has."""
         role, index = name.split(":")

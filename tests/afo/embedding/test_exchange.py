@@ -18,7 +18,6 @@ from afo.embedding.exchange import (  # noqa: E402
     unique_keys,
 )
 from afo.embedding.initializers import Initializer  # noqa: E402
-from afo.embedding.pull_push import pull  # noqa: E402
 from afo.embedding.server_tables import Table  # noqa: E402
 from afo.job import Sgd  # noqa: E402
 from afo.tables.slot_map import SlotMap  # noqa: E402
@@ -46,7 +45,7 @@ def created() -> None:
 def asked(group: TableGroup, *arguments: Any, insert: bool) -> Exchange:
     """An exchange with its answers."""
     exchange = Exchange(group, *arguments, insert=insert)
-    pull(group.as_servers, [exchange])
+    group.as_servers.pull([exchange])
     return exchange
 
 

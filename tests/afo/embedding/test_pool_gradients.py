@@ -9,7 +9,6 @@ tf = pytest.importorskip("tensorflow")
 
 from afo import embedding  # noqa: E402
 from afo.embedding.exchange import Exchange, Run, unique_keys  # noqa: E402
-from afo.embedding.pull_push import pull  # noqa: E402
 from afo.errors import Unsupported  # noqa: E402
 from afo.job import Sgd  # noqa: E402
 
@@ -24,7 +23,7 @@ def exchange_of(group: Any, weights: Any, combiner: str, max_norm: float | None 
     keys = unique_keys([tf.constant(IDS)], [0], group.slots)
     runs = [Run(0, tf.constant(BAGS), weights, combiner, max_norm)]
     exchange = Exchange(group, [0], keys, runs, insert=True)
-    pull(group.as_servers, [exchange])
+    group.as_servers.pull([exchange])
     return exchange
 
 

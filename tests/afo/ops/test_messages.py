@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 tf = pytest.importorskip("tensorflow")
 
-from afo.embedding.pull_push import Kind, Narrowed, Servers, pull, push  # noqa: E402
+from afo.embedding.pull_push import DeviceServers, Kind, Narrowed  # noqa: E402
 from afo.ops.library import load  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
@@ -108,10 +108,10 @@ class Doubling:
 
 @pytest.mark.parametrize("carries", [True, False])
 def test_messages_change_nothing_of_what_is_asked_and_given(carries: bool) -> None:
-    servers, asked = Servers((HERE, HERE), HERE, carries), Doubling()
-    pull(servers, [asked])
+    servers, asked = DeviceServers((HERE, HERE), HERE, carries), Doubling()
+    servers.pull([asked])
     assert asked.answers == [[1.0, 2.0], [4.0, 4.0]], "as bfloat16 has them"
     last = Doubling()
-    assert push(servers, [asked], [last]) == []
+    assert servers.push([asked], [last]) == []
     assert asked.seen[:2] == [("answer", 0, ["int64"]), ("answer", 1, ["int64"])]
     assert asked.seen[2:] == last.seen == [("apply", 0, []), ("apply", 1, ["float32"])]

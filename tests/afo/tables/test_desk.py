@@ -114,7 +114,7 @@ class TestInThisProcess:
         return group
 
     def test_where_nobody_answers_a_request_is_refused_at_once(self, new_group: Any) -> None:
-        handle = self.group(new_group).handle(0)
+        handle = self.group(new_group).link(0).handle()
         with pytest.raises(tf.errors.UnimplementedError, match="nobody in this server's process saves or loads"):
             load().afo_ask_desk(handle, "me", desk_messages.encode(SAVE))
 
@@ -130,7 +130,7 @@ class TestInThisProcess:
 
     def test_a_table_of_a_number_that_is_none(self, new_group: Any) -> None:
         """Table 0 is there, and no other that has its low bits."""
-        handle, found = self.group(new_group).handle(0), list[str]()
+        handle, found = self.group(new_group).link(0).handle(), list[str]()
 
         def answer() -> None:
             taken = None
@@ -197,7 +197,7 @@ class TestInThisProcess:
 
 def answered(group: Any, words: bytes) -> Exception:
     with desk.attended():
-        answer = load().afo_ask_desk(group.handle(0), "me", words).numpy()
+        answer = load().afo_ask_desk(group.link(0).handle(), "me", words).numpy()
     failed = desk_messages.decode_answer(answer)
     assert isinstance(failed, Failed)
     return desk_client.error_of(failed)

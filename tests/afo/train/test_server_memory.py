@@ -78,10 +78,10 @@ def test_the_questions_about_hash_tables_are_traced_once_and_answered_at_home(jo
     assert group is not None
     server = group.server(1)
     assert group.server(1) is server
-    for name in ("_sizes", "_begin_epoch", "_ask"):
-        function = getattr(server, name)
+    for of, name in ((server, "_sizes"), (server, "_begin_epoch"), (group.link(1), "_ask")):
+        function = getattr(of, name)
         assert set(places(function)) == {CLIENT_DEVICE}
-        assert getattr(server, name) is function
+        assert getattr(of, name) is function
 
 
 def test_a_checkpoint_is_made_with_the_functions_of_the_one_before(

@@ -1,0 +1,48 @@
+// C functions by which Python (afo/embedding/plus_client.py) opens clients of parameter servers.
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "afo/ops/psplus/client_registry.h"
+
+#define AFO_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+// Writes words into `problem`, which has room for `size` bytes; whether there are any.
+int Say(const std::string& words, char* problem, std::int64_t size) {
+  if (words.empty() || size <= 0) return words.empty() ? 0 : 1;
+  std::strncpy(problem, words.c_str(), static_cast<std::size_t>(size) - 1);
+  problem[size - 1] = 0;
+  return 1;
+}
+
+}  // namespace
+
+// authority, key, certificate: PEM. 0, or 1 and why in `problem`.
+AFO_EXPORT int afo_psplus_open(const char* name, const char* authority, const char* key, const char* certificate,
+                               std::int64_t connect_ms, char* problem, std::int64_t size) {
+  afo::psplus::ClientOptions options;
+  options.tls = afo::psplus::TlsTexts{authority, key, certificate};
+  options.frame_bytes = std::size_t{1} << 31;
+  options.bytes = std::size_t{1} << 32;
+  options.connect_deadline = std::chrono::milliseconds(connect_ms);
+  return Say(afo::OpenClient(name, options), problem, size);
+}
+
+AFO_EXPORT int afo_psplus_set_servers(const char* name, std::uint64_t store_version, const char* const* addresses,
+                                      std::int64_t count, char* problem, std::int64_t size) {
+  const auto client = afo::FindClient(name);
+  if (client == nullptr) return Say("there is no such client", problem, size);
+  return Say(client->SetServers(store_version, {addresses, addresses + count}), problem, size);
+}
+
+// See `Client::losses`.
+AFO_EXPORT std::uint64_t afo_psplus_losses(const char* name) {
+  const auto client = afo::FindClient(name);
+  return client == nullptr ? 0 : client->client().losses();
+}
+
+AFO_EXPORT void afo_psplus_close(const char* name) { afo::CloseClient(name); }
