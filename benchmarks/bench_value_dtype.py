@@ -54,9 +54,8 @@ class Filled:
         before = time.process_time()
         rows = self._look_up(keys)
         splits, counts = [0, len(keys)], tf.ones([len(keys)], tf.int32)
-        self._ops.afo_apply_rows(
-            self._group.link(0).handle(), keys, splits, rows, counts, gradients, 1.0, tf.constant(1, tf.int64), numbers=[0]
-        )
+        handle, step = self._group.link(0).handle(), tf.constant(1, tf.int64)
+        self._ops.afo_apply_rows(handle, keys, splits, rows, counts, gradients, 1.0, step, numbers=[0])
         return time.process_time() - before
 
     def clear(self) -> None:

@@ -35,7 +35,7 @@ class RandomModel:
 
     def export(self, scratch: Path, user_features: tuple[str, ...] = (), tables: TableKind = "native") -> str:
         """Write a SavedModel below `scratch` and return where."""
-        from afo.train.export import export
+        from afo.train.exports.export import export
         from afo.train.setup import JobParts
 
         features = [Feature(name=f"c{n}", kind="categorical", max_length=LENGTH) for n in range(self.lists)]

@@ -16,13 +16,13 @@ from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.state.parameters import Parameters
 from afo.state.position import list_positions
-from afo.train.export import export, select_manifest
-from afo.train.incremental_export import Versions, export_version
+from afo.train.exports.export import export, select_manifest
+from afo.train.exports.incremental_export import Versions, export_version
+from afo.train.exports.periodic_export import PeriodicExport, versions_between
+from afo.train.exports.version_reports import VersionReports
 from afo.train.initial_values import begin
-from afo.train.periodic_export import PeriodicExport, versions_between
 from afo.train.setup import Setup
 from afo.train.summaries import Summaries
-from afo.train.version_reports import VersionReports
 
 #: Time between two points of a curve.
 SUMMARY_S = 5.0

@@ -31,7 +31,7 @@ class ExportedVersions:
     def write(self, manifest: str, *, tables: Any = "native", **options: Any) -> Any:
         """The next version, of a checkpoint. `options`: of `Versions`."""
         from afo.checkpoint.restore import CheckpointReader
-        from afo.train.incremental_export import Versions, export_version
+        from afo.train.exports.incremental_export import Versions, export_version
 
         with CheckpointReader(manifest, self._scratch) as reader:
             versions = Versions(str(self.base_path), **options)

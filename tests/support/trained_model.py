@@ -99,7 +99,7 @@ class TrainedModel:
     def exported(
         self, rows: RowType, tables: TableKind = "frozen", merged: bool = False, user_features: tuple[str, ...] = ()
     ) -> Path:
-        from afo.train.export import export
+        from afo.train.exports.export import export
 
         target = self.directory / "exported"
         export(self.parts, self.reader(merged), str(target), self.directory, rows, tables, user_features)

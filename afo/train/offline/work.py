@@ -17,8 +17,8 @@ from afo.ops import library
 from afo.process.lifetime import die_with_parent
 from afo.protocol.offline_task import RESULT, OfflineResult, OfflineTask
 from afo.train import trial_step
-from afo.train.export import export
-from afo.train.incremental_export import Versions, export_version
+from afo.train.exports.export import export
+from afo.train.exports.incremental_export import Versions, export_version
 from afo.train.offline.prediction import Prediction
 from afo.train.offline.recount import Recount
 from afo.train.offline.scoring import Scorer

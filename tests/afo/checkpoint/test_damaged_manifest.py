@@ -150,7 +150,7 @@ class TestNames:
 
     @pytest.mark.tensorflow
     def test_an_export_is_prepared_beside_itself_alone(self, tmp_path: Path) -> None:
-        from afo.train.export import _hidden_name
+        from afo.train.exports.export import _hidden_name
 
         def place(job_id: str) -> str:
             own = replace(training(), job_id=job_id)

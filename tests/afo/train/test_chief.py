@@ -13,7 +13,7 @@ from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
 from afo.train import chief as module
 from afo.train.chief import Chief
-from afo.train.version_reports import VersionReports
+from afo.train.exports.version_reports import VersionReports
 
 pytestmark = pytest.mark.tensorflow
 

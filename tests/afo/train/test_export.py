@@ -203,7 +203,7 @@ def test_native_rows_take_the_bytes_of_their_type_and_eight_of_their_key(
 
 
 def test_files_of_a_model_are_sent_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from afo.train import export
+    from afo.train.exports import export
 
     together = threading.Barrier(8, timeout=60)
     monkeypatch.setattr(storage, "upload", lambda local_path, url: together.wait())
@@ -214,7 +214,7 @@ def test_files_of_a_model_are_sent_at_once(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_after_a_file_that_cannot_be_sent_no_other_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from afo.train import export
+    from afo.train.exports import export
 
     made, sent = tmp_path / "export", list[str]()
     (made / "assets").mkdir(parents=True)

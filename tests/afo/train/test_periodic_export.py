@@ -29,8 +29,8 @@ class Exporting:
     """The exporter of a chief whose checkpoints a test writes."""
 
     def __init__(self, directory: Path, export: Export, memory_mib: int = 1 << 20) -> None:
-        from afo.train.periodic_export import PeriodicExport
-        from afo.train.version_reports import VersionReports
+        from afo.train.exports.periodic_export import PeriodicExport
+        from afo.train.exports.version_reports import VersionReports
 
         self.versions = ExportedVersions(directory)
         self.gate = VersionGate(export)
@@ -119,7 +119,7 @@ def test_each_newer_checkpoint_becomes_a_version_until_the_job_ends(tmp_path: Pa
 
 
 def test_where_nothing_was_saved_nothing_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from afo.train import periodic_export
+    from afo.train.exports import periodic_export
 
     looks: list[str] = []
     monkeypatch.setattr(periodic_export, "find_manifests", lambda url: looks.append(url) or [])
@@ -213,7 +213,7 @@ def test_all_exports_are_of_one_process_and_of_another_once_it_was_killed(
 
 @pytest.mark.usefixtures("no_process_is_left")
 def test_what_was_exported_when_the_chief_was_killed_is_reported_by_the_next_one(tmp_path: Path) -> None:
-    from afo.train.version_reports import VersionReports
+    from afo.train.exports.version_reports import VersionReports
 
     exporting = Exporting(tmp_path, EVERY)
     exporting.checkpoint(1.0)

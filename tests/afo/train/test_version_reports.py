@@ -16,8 +16,8 @@ from afo.formats.units import Duration
 from afo.job import Export
 from afo.job_dir.lineage import Ancestry, Lineage, Totals, Training
 from afo.rpc import messages as m
-from afo.train import version_reports
-from afo.train.version_reports import VersionReports
+from afo.train.exports import version_reports
+from afo.train.exports.version_reports import VersionReports
 from afo.trainable.served import export_info
 from afo.trainable.served.export_info import Exported
 

@@ -16,9 +16,9 @@ from afo.job.export import BESIDE_MIB, Export
 from afo.logs.task_log import LOG, one_line
 from afo.protocol.offline_task import OfflineResult, OfflineTask
 from afo.rpc import messages as m
-from afo.train.export_process import ExportProcess
+from afo.train.exports.export_process import ExportProcess
+from afo.train.exports.version_reports import VersionReports
 from afo.train.setup import Setup
-from afo.train.version_reports import VersionReports
 
 #: Seconds between two looks for a checkpoint that passes the gate, where none does at the time of an export.
 _LOOK_S = 1.0

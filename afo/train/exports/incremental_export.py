@@ -21,7 +21,7 @@ from afo.job import Export, RowType, TableKind
 from afo.logs.task_log import LOG
 from afo.tables.merged_rows import MergedRows
 from afo.tables.saved_tables import Rows
-from afo.train.export import describe, save_model, upload
+from afo.train.exports.export import describe, save_model, upload
 from afo.train.setup import JobParts
 from afo.trainable.served import export_versions
 from afo.trainable.served.export_versions import Version

@@ -1,0 +1,1 @@
+"""Exports of a model: at the end, and versions while it trains."""
