@@ -127,6 +127,11 @@ class Chief:
         self._remove_old((exported,))
         return report.step
 
+    def leave(self) -> None:
+        """End what goes on beside training: another generation has a chief of its own, in this process."""
+        self._exports.close()
+        self._summaries.close()
+
     def _export(self, manifest: str) -> str:
         """Write the model, or its last version, and report that; returns where it is."""
         setup, wanted, url = self._setup, self._setup.job.export, self._setup.task.export_url

@@ -50,13 +50,15 @@ def run(setup: Setup) -> None:
 
 def _train(setup: Setup, step: TracedStep) -> Setup | None:
     """Through one generation; returns the setup of the next one, None where there is none."""
+    worker = Worker(setup, step)
     try:
         _greet(step.parameters)
-        Worker(setup, step).run()
+        worker.run()
         return None
     except Exception as error:
         if not (isinstance(error, GenerationOver) or is_lost_server(error)):
             raise
+        worker.leave()
         LOG.warning("generation %d is over: %s", setup.task.generation, one_line(str(error)))
         return _next_generation(setup, error)
 

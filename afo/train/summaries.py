@@ -21,6 +21,10 @@ class Summaries:
             for name, value in scalars.items():
                 tf.summary.scalar(name, value, step=step)
 
+    def close(self) -> None:
+        """Nothing is written any more."""
+        self._writer.close()
+
     def publish(self) -> None:
         """Copy what there is. Event files are small: they are copied whole, and readers see whole files only."""
         self._writer.flush()

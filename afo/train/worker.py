@@ -115,6 +115,11 @@ class Worker:
             self._step = self._chief.finish(self._progress("exporting"))
         self._report("done", now=True)
 
+    def leave(self) -> None:
+        """End what `run` has left where it did not come to its end."""
+        if self._chief is not None:
+            self._chief.leave()
+
     def _trace(self) -> None:
         depth, step = self._setup.job.train.pipeline, self._traced.step
         self._steps = Pipeline(step, depth, self._splits.position_of) if depth else OneByOne(step)
