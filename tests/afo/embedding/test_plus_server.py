@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ tf = pytest.importorskip("tensorflow")
 
 from afo.embedding import SlotMap, TableGroup  # noqa: E402
 from afo.embedding.checkpoint import TableSaver, restore  # noqa: E402
-from afo.embedding.exchange import Asked, exchange_of  # noqa: E402
+from afo.embedding.exchange import Asked, exchange_of, table_update  # noqa: E402
 from afo.embedding.initializers import Initializer  # noqa: E402
 from afo.embedding.plus_client import PlusClient  # noqa: E402
 from afo.embedding.pooled_exchange import pooled_exchange_of  # noqa: E402
+from afo.embedding.pull_push import Narrowed, value_of  # noqa: E402
 from afo.embedding.server_tables import Table  # noqa: E402
 from afo.job import (  # noqa: E402
     Adagrad,
@@ -32,11 +34,16 @@ from afo.job import (  # noqa: E402
     RowClipping,
     Sgd,
 )
+from afo.optimizers import rule_of  # noqa: E402
+from afo.state import variables  # noqa: E402
+from afo.state.parameters import dense_vector, parameters_of, state_variable  # noqa: E402
+from afo.state.server_state import server_state, step_state  # noqa: E402
 from processor_build import require_parameter_server  # noqa: E402
 from store_servers import StoreProcess, running  # noqa: E402
 
 pytestmark = pytest.mark.tensorflow
 
+SIZE = 500
 SECRET = "a secret of this test alone"
 KEYS = np.arange(-150, 150) * 7919
 RULES = (
@@ -171,9 +178,12 @@ def test_a_traced_step_is_the_same_one(client: str, tmp_path: Path) -> None:
                 pooled_exchange_of(group, [Asked(1, ids, tf.constant([0, 7, 20], tf.int64), None, "mean")], insert=True),
             ]
             group.as_servers.pull(exchanges)
-            for each in exchanges:
-                ends = each.apply([tf.sin(values) for values in each.values], step=number, schedule=0.5)
-                assert len(ends) == 2
+            gradients = [[tf.sin(values) for values in each.values] for each in exchanges]
+            updates = [
+                table_update(each, given, step=number, schedule=0.5)
+                for each, given in zip(exchanges, gradients, strict=True)
+            ]
+            group.as_servers.push(updates[:1], updates[1:])
             return [each.pool() for each in exchanges]
 
         ids = tf.TensorSpec([20], tf.int64)
@@ -241,5 +251,97 @@ def test_checkpoints_and_deltas_of_one_are_read_by_the_other(client: str, tmp_pa
     sides.assert_equal(tmp_path)
 
 
-def test_dense_weights_and_progress_are_the_same(client: str) -> None:
-    """Of every rule, a store each; records of all processes of a job beside them."""
+@pytest.mark.parametrize("rule", DENSE)
+def test_dense_weights_and_progress_are_the_same(client: str, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variables, "_kept_here", [True])
+    sides = [parameters(rule, asked) for asked in ("", client)]
+    states = [server_state(side, 0) for side in sides]
+    learners = [learner(side) for side in sides]
+    for state in states:
+        state.reset_weights(np.linspace(-1, 1, SIZE, dtype=np.float32))
+        positions = np.tile(np.array([-1, 0, 0]), (3, 1))
+        state.write_records({"step": 0, "positions": positions, "statistics": np.arange(6.0).reshape(3, 2)})
+    random = np.random.default_rng(1)
+    for step in range(5):
+        gradient = tf.constant(random.normal(size=SIZE), tf.float32)
+        split, position = tf.constant([step % 3], tf.int64), tf.constant([[step, 7, -step]], tf.int64)
+        found = [learn(gradient, tf.constant(1 / (1 + step)), split, position) for learn in learners]
+        for values in zip(*map(tf.nest.flatten, found), strict=True):
+            assert_same(*values)
+        if step == 2:
+            saved = [(state.read_weights(), state.read_records()) for state in states]
+            assert_same_arrays(*saved)
+            for state, (weights, records) in zip(states, reversed(saved), strict=True):
+                state.write_weights(weights)
+                state.write_records(records)
+    assert_same_arrays(*((state.read_weights(), state.read_records()) for state in states))
+    assert {state.read_step() for state in states} == {5}
+    assert {state.read_position(1) for state in states} == {(4, 7, -4)}
+
+
+def parameters(rule: str, asked: str) -> Any:
+    """Dense weights, records, and tables that nobody asks."""
+    found = parameters_of(
+        (), dense_vector(SIZE, rule_of(DENSE[rule]), 1), (), (state_variable("statistics", (3, 2), "float64"),), 3,
+        with_copies=False,
+    )  # fmt: skip
+    group = TableGroup(name=f"plus/{next(_numbers)}", tables=TABLES[:1], asked=asked)
+    group.create()
+    return replace(found, embeddings=group)
+
+
+def learner(side: Any) -> Any:
+    """A step of training: what is read of the weights and the records, and the step's number."""
+
+    def learn(gradient: Any, rate: Any, splits: Any, positions: Any) -> Any:
+        state = step_state(side, 0)
+        pull = Read(state)
+        side.embeddings.as_servers.pull([pull])
+        # What is given comes of what was read, as in training: nothing else has one wait for the other.
+        push = Learn(state, gradient + 0.1 * pull.found[0], rate, splits, positions)
+        side.embeddings.as_servers.push([push])
+        return pull.found, value_of(push.step)
+
+    signature = [tf.TensorSpec([SIZE]), tf.TensorSpec([]), tf.TensorSpec([1], tf.int64), tf.TensorSpec([1, 3], tf.int64)]
+    return tf.function(learn, signature, autograph=False)
+
+
+class Read:
+    """A request (`afo.embedding.pull_push`): weights and records of one server."""
+
+    def __init__(self, state: Any) -> None:
+        self._state = state
+
+    def asked_of(self, server: int) -> list[Any]:
+        return [tf.constant([0, 2], tf.int64)]
+
+    def answer(self, server: int, asked: Sequence[Any]) -> list[Any]:
+        return [self._state.read_weights(), *tf.nest.flatten(self._state.read_records(*asked))]
+
+    def take(self, answers: Sequence[Sequence[Any]]) -> None:
+        (self.found,) = answers
+
+
+class Learn:
+    """An update: a gradient, a change, and what a step adds to the records."""
+
+    def __init__(self, state: Any, *given: Any) -> None:
+        self._state, self._given = state, given
+        self.step: Any = None
+
+    def given_to(self, server: int) -> list[Any]:
+        gradient, *others = self._given
+        return [Narrowed(gradient, tf.bfloat16), *others, tf.ones([3, 2], tf.float64)]
+
+    def apply(self, server: int, given: Sequence[Any]) -> list[Any]:
+        gradient, rate, splits, positions, added = given
+        done = [self._state.apply_gradient(gradient, rate), self._state.add_to_weights(gradient)]
+        ends, self.step = self._state.advance(splits, positions, [added])
+        return [*done, *ends]
+
+
+def assert_same_arrays(one: Any, other: Any) -> None:
+    for mine, theirs in zip(one, other, strict=True):
+        assert list(mine) == list(theirs)
+        for name, value in mine.items():
+            assert np.asarray(value).tobytes() == np.asarray(theirs[name]).tobytes(), name
