@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from afo.errors import NotFound, SpecError
-from afo.formats.decoding import MOST_BYTES, UNDECODABLE, reason, require_bounded, whole
+from afo.formats.decoding import MOST_BYTES, UNDECODABLE, known, reason, require_bounded, whole
 from afo.formats.units import Duration, Interval, Memory, parse_quantity
 from afo.storage import private_files
 from afo.storage.regular_file import read_regular
@@ -22,7 +22,7 @@ def encode(value: object) -> bytes:
 def decode(data: bytes, kind: type[T], where: str) -> T:
     """The struct that `encode` wrote. Raises `SpecError` naming `where` and the field that does not fit."""
     try:
-        return require_bounded(msgspec.json.decode(data, type=kind, dec_hook=_quantity), data)
+        return require_bounded(msgspec.json.decode(data, type=known(kind), dec_hook=_quantity), data)
     except UNDECODABLE as error:
         raise SpecError(f"{where}: no {kind.__name__} that this version of afo understands: {reason(error)}") from error
 

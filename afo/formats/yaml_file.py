@@ -8,6 +8,7 @@ import msgspec
 from msgspec import inspect
 
 from afo.errors import SpecError
+from afo.formats.decoding import known
 from afo.formats.type_text import alternatives, bare, describe_type, type_at, type_info
 from afo.formats.units import parse_quantity
 from afo.formats.yaml_tree import Document, Steps, Value, path_text
@@ -24,7 +25,7 @@ _NAMED = re.compile(r"`([a-z_]+(?:\.[a-z_]+)*)`")
 def convert(document: Document, kind: type[_T]) -> _T:
     """The document as `kind`. Raises `SpecError` about the first thing that does not fit."""
     try:
-        return msgspec.convert(document.value, kind, dec_hook=parse_quantity)
+        return msgspec.convert(document.value, known(kind), dec_hook=parse_quantity)
     except msgspec.ValidationError as error:
         raise SpecError(_explain(str(error), document, kind)) from error
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from afo.errors import PermissionDenied, ProtocolError
-from afo.formats.decoding import UNDECODABLE, reason
+from afo.formats.decoding import UNDECODABLE, known, reason
 from afo.rpc import messages as m
 
 SERVICE = "afo.Master"
@@ -44,7 +44,7 @@ _T = TypeVar("_T", bound=m.Message)
 def decode(body: bytes, kind: type[_T]) -> _T:
     """Raises `ProtocolError` naming the message and the field that does not fit."""
     try:
-        return msgspec.msgpack.decode(body, type=kind)
+        return msgspec.msgpack.decode(body, type=known(kind))
     except UNDECODABLE as error:
         raise ProtocolError(f"malformed {kind.__name__}: {reason(error)}") from error
 

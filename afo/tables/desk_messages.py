@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from afo import errors
 from afo.errors import AfoError, ProtocolError
+from afo.formats.decoding import known
 from afo.job.section import MOST_INT
 from afo.rpc.messages import ServerPart
 from afo.tables.saved_tables import Count, RowsFile, TablesManifest
@@ -124,10 +125,10 @@ class _Version(msgspec.Struct):
 
 def _decode(content: bytes, kind: object, word: str) -> object:
     try:
-        version = msgspec.json.decode(content, type=_Version).version
+        version = msgspec.json.decode(content, type=known(_Version)).version
         if version != VERSION:
             raise ProtocolError(f"a save or load {word} of version {version} reached a process that knows {VERSION}")
-        return msgspec.json.decode(content, type=kind)
+        return msgspec.json.decode(content, type=known(kind))
     except msgspec.MsgspecError as error:
         raise ProtocolError(f"this is no save or load {word}: {error}") from error
 

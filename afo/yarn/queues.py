@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from afo.errors import ProtocolError
+from afo.formats.decoding import known
 
 _T = TypeVar("_T")
 #: YARN's name of the resource.
@@ -133,6 +134,6 @@ def _pending(queue: Mapping[str, Any]) -> Resource | None:
 def convert_answer(value: object, kind: type[_T]) -> _T:
     """A part of an answer as `kind`. Raises `ProtocolError`."""
     try:
-        return msgspec.convert(value, kind)
+        return msgspec.convert(value, known(kind))
     except msgspec.ValidationError as error:
         raise ProtocolError(f"the ResourceManager's answer is not understood: {error}") from error

@@ -126,7 +126,7 @@ def test_without_the_secret_nothing_is_answered(address_url: str, echo: Echo, se
 
 def test_who_has_no_certificate_is_not_served(server: RpcServer, echo: Echo) -> None:
     """Not even one who believes this server."""
-    believing = grpc.ssl_channel_credentials(tls._end(SECRET).authority)
+    believing = grpc.ssl_channel_credentials(tls.end_of(SECRET).authority)
     encrypted = grpc.secure_channel(server.address, believing, tls.OPTIONS)
     for channel in (encrypted, grpc.insecure_channel(server.address)):
         with channel, pytest.raises(grpc.RpcError) as caught:
