@@ -107,7 +107,12 @@ JOB = (
     ),
     Combination(
         "engine: psplus", "`model`", lambda job: job.engine == "psplus" and job.program,
-        "`engine: psplus` is for a `model`; a `program` starts its own servers",
+        "`engine: psplus` is for a `model`; a `program` starts its own servers: leave `engine` out",
+    ),
+    Combination(
+        "engine: psplus", "`model.embedding.storage: hash_table`",
+        lambda job: job.engine == "psplus" and job.model.embedding.storage != "hash_table",
+        "`engine: psplus` keeps embeddings in hash tables alone; leave `model.embedding.storage: dense` out, or `engine`",
     ),
     Combination(
         "security.tunnel", "`model`", lambda job: job.security.tunnel and job.program,

@@ -50,7 +50,7 @@ class Job(Section, frozen=True):
     engine: Annotated[
         Literal["tensorflow", "psplus"],
         Meta(description="What parameter servers are: TensorFlow's (`tensorflow`), or afo's own (`psplus`), whose loss "
-             "no worker is restarted for. `psplus` cannot be submitted yet."),
+             "no worker is restarted for."),
     ] = "tensorflow"  # fmt: skip
     environment: Environment = Environment()
     am: MasterSpec = MasterSpec()

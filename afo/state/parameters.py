@@ -140,6 +140,18 @@ def parameters_of(
     )
 
 
+def require_stored(parameters: Parameters) -> None:
+    """Raises Unsupported for what servers of `engine: psplus` cannot hold, which have a store and no TensorFlow."""
+    dense = ", ".join(f"`{table.name}`" for table in parameters.tables)
+    if dense:
+        raise Unsupported(
+            f"`engine: psplus` keeps embeddings in hash tables alone, and these have dense ones: {dense}; have their"
+            " layers fit for hash tables (docs/own-models.md), or leave `engine` out"
+        )
+    if parameters.embeddings is None:
+        raise Unsupported("`engine: psplus` is for models with embeddings, and this one has none; leave `engine` out")
+
+
 def _check_state(state: tuple[PsVariable, ...]) -> None:
     """As `IsStateType` of afo/core/progress.h has it."""
     for variable in state:

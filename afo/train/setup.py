@@ -12,6 +12,7 @@ from afo.rpc.client import AmClient
 from afo.rpc.master import Master
 from afo.rpc.messages import TaskId
 from afo.rpc.wire import read_secret
+from afo.state.parameters import Parameters, require_stored
 from afo.train.progress import ProgressPipe
 from afo.trainable.model_protocol import Model
 from afo.trainable.wide_deep_model import WideDeepModel
@@ -43,6 +44,13 @@ class JobParts:
 
             return HashedWideDeepModel(self.schema, self.job)
         return WideDeepModel(self.schema, self.job)
+
+    def parameters(self, servers: int, splits: int) -> Parameters:
+        """The model's. Raises Unsupported where the job's engine cannot hold them, and as the model does."""
+        parameters = self.model.parameters(servers, splits)
+        if self.job.engine == "psplus":
+            require_stored(parameters)
+        return parameters
 
     @cached_property
     def parser(self) -> RecordParser:

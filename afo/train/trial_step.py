@@ -45,7 +45,7 @@ def run(parts: JobParts, files: Sequence[NumberedFile], scratch: Path) -> Trial:
     """
     variables.keep_here()
     library.load_if_present()
-    parameters = parts.model.parameters(1, len(files))
+    parameters = parts.parameters(1, len(files))
     prepare = prepare_function(parts.model, parts.parser, 1)
     step = step_function(parts.model, parameters, prepare)
     step.get_concrete_function()

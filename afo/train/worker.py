@@ -50,7 +50,7 @@ class TracedStep:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self.parameters = setup.model.parameters(len(setup.task.ps), setup.task.splits_at_start)
+        self.parameters = setup.parameters(len(setup.task.ps), setup.task.splits_at_start)
 
     @cached_property
     def prepare(self) -> Any:

@@ -66,7 +66,6 @@ def complete_job(job: Job) -> Job:
 
 def inspect_job(job: Job, jobs_root: str) -> Inspection:
     """Raises `SpecError`, `NotFound`, `DataError` or `PermissionDenied` about the first thing that will not do."""
-    _check_engine(job)
     # Before the files, which take longer to list.
     text = _schema_text(job.data.schema) if job.data.schema else b""
     of_model = None if job.program else job.data
@@ -78,14 +77,6 @@ def inspect_job(job: Job, jobs_root: str) -> Inspection:
         if directory:
             check_writable(directory)
     return replace(found, warm_start=begins_with)
-
-
-def _check_engine(job: Job) -> None:
-    if job.engine == "psplus":
-        raise SpecError(
-            "$.engine: `psplus` cannot be submitted yet: its parameter servers are not part of this version; "
-            "leave `engine` out, or set it to `tensorflow`"
-        )
 
 
 def _schema_text(path: str) -> bytes:

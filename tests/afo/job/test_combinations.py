@@ -43,6 +43,7 @@ BROKEN = {
         partial(evaluated, train=Train(early_stop=EarlyStop())),
         partial(program_job, model=Model(precision="bfloat16")),
         partial(program_job, engine="psplus"),
+        partial(model_job, engine="psplus", model=Model(embedding=Embedding(storage="dense"))),
         partial(program_job, security=Security(tunnel=True)),
         partial(model_job, ends_with="chief"),
         partial(program_job, checkpoint=Checkpoint(on_ps_loss="partial")),

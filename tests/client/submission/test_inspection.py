@@ -61,12 +61,6 @@ def test_one_job_reads_one_format(folder: Path) -> None:
         inspected(folder, eval=(str(folder / "b.parquet"),))
 
 
-def test_an_engine_that_cannot_run_yet_is_refused_before_anything_is_read(folder: Path) -> None:
-    job = msgspec.structs.replace(job_of(folder, train=("nowhere",)), engine="psplus")
-    with pytest.raises(SpecError, match=r"\$\.engine: `psplus` cannot be submitted yet: .* set it to `tensorflow`"):
-        inspect_job(job, str(folder / "jobs"))
-
-
 def test_a_model_of_ones_own_reads_values_as_they_are(folder: Path) -> None:
     (folder / "schema.yaml").write_text("features:\n  - {name: x, kind: dense, transform: log1p}\n")
     assert inspected(folder).schema_text
