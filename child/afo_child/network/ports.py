@@ -1,4 +1,4 @@
-"""The port of a TensorFlow server, kept free until the server takes it; whether its process answers there."""
+"""The port of a parameter server, kept free until the server takes it; whether its process answers there."""
 
 import socket
 
@@ -39,10 +39,10 @@ class PortReservation:
 
 
 def unresponsive(pid: int, patience_s: float) -> str:
-    """In words, that the gRPC server of a process does not answer; empty if it does, or listens at no port.
+    """In words, that the server of a process does not answer; empty if it does, or listens at no port.
 
-    A process that is stopped, or hangs as a whole, is still connected to: the kernel does that. A server that lives
-    sends HTTP/2's first frame of its own accord.
+    A process that is stopped, or hangs as a whole, is still connected to: the kernel does that. gRPC's server sends
+    HTTP/2's first frame of its own accord; one that wants TLS refuses what it is sent, or closes the connection.
     """
     try:
         listening = [
@@ -66,12 +66,16 @@ def describe_stopped(pid: int) -> str:
 
 
 def _answers(host: str, port: int, patience_s: float) -> bool:
+    """Whatever is no silence is an answer, also an end: who has ended is seen by others."""
     try:
         with socket.create_connection((_LOOPBACK.get(host, host), port), patience_s) as connection:
             connection.sendall(_PREFACE)
-            return bool(connection.recv(1))
-    except OSError:
+            connection.recv(1)
+    except TimeoutError:
         return False
+    except OSError:
+        return True
+    return True
 
 
 def _bound_socket() -> socket.socket:
