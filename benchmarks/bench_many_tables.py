@@ -54,9 +54,8 @@ def ids_of(load: Load, seed: int) -> Any:
     return tf.constant(np.searchsorted(ends, generator.random((load.features, load.samples))), tf.int64)
 
 
-def ours(load: Load, name: str, devices: Sequence[str] = ("/device:CPU:0",)) -> Callable[[Any], Any]:
-    """A step on the engine, with tables that are dealt out to `devices`."""
-    group = TableGroup(devices, name)
+def ours(load: Load, group: TableGroup) -> Callable[[Any], Any]:
+    """A step on the engine, with tables of their own in `group`."""
     tables = [
         get_embedding_variable(f"t{number}", width, optimizer=Adagrad(), group=group)
         for number, width in enumerate(load.widths)
@@ -115,8 +114,8 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=sized(25, 1))
     given = options.parse_args()
     sides = {
-        "few": (ours(FEW, "few"), [ids_of(FEW, seed) for seed in range(8)]),
-        "many": (ours(MANY, "many"), [ids_of(MANY, seed) for seed in range(8)]),
+        "few": (ours(FEW, TableGroup(name="few")), [ids_of(FEW, seed) for seed in range(8)]),
+        "many": (ours(MANY, TableGroup(name="many")), [ids_of(MANY, seed) for seed in range(8)]),
         "stock": (stock(MANY), [ids_of(MANY, seed) for seed in range(8)]),
     }
     seconds: dict[str, list[float]] = {name: [] for name in sides}

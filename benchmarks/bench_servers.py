@@ -24,6 +24,7 @@ from servers import servers
 from size import sized
 from tensors_apart import tensors_apart
 
+from afo.embedding import TableGroup
 from afo.state.server_connections import connect
 
 NUMBERS = sized((1, 2, 4, 8), (1, 2))
@@ -39,9 +40,11 @@ def main() -> int:
     batches = [ids_of(FEW, seed) for seed in range(BATCHES)]
     with servers(max(NUMBERS)) as (addresses, processes), connect(tuple(addresses)):
         everybody = [psutil.Process(), *processes]
-        sides = {("messages", number): ours(FEW, f"on {number}", DEVICES[:number]) for number in NUMBERS}
+        sides = {("messages", number): ours(FEW, TableGroup(DEVICES[:number], f"on {number}")) for number in NUMBERS}
         with tensors_apart():
-            sides |= {("tensors", number): ours(FEW, f"apart {number}", DEVICES[:number]) for number in NUMBERS}
+            sides |= {
+                ("tensors", number): ours(FEW, TableGroup(DEVICES[:number], f"apart {number}")) for number in NUMBERS
+            }
             for step in sides.values():
                 turn(lambda batch, step=step: float(step(batch)), batches, everybody)  # brings the rows
         found: dict[tuple[str, int], list[tuple[float, float]]] = {key: [] for key in sides}

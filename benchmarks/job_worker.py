@@ -1,8 +1,8 @@
 """Workers in processes of their own that run `job_step`'s step, on hash tables with AdaGrad, in turns.
 
 As a program: `job_worker.py JSON` connects to servers, runs each of its batches once, and then for each line on its
-standard input, a number and a size, goes through its batches of that size so many times. Each time it prints how many
-samples that were.
+standard input, a number, a size and a depth of the pipeline, goes through its batches of that size so many times. Each
+time it prints how many samples that were.
 """
 
 import json
@@ -36,9 +36,9 @@ class Worker:
         self._process = process
         self.process = psutil.Process(process.pid)
 
-    def turn(self, times: int, size: int = 0) -> None:
-        """Begin to go through all batches of a size so many times; 0: of the first size."""
-        print(times, size, file=self._process.stdin, flush=True)
+    def turn(self, times: int, size: int = 0, depth: int = 0) -> None:
+        """Begin to go through all batches of a size so many times; 0: of the first size. `depth`: `train.pipeline`."""
+        print(times, size, depth, file=self._process.stdin, flush=True)
 
     def wait(self) -> int:
         """The samples that it went through since. Raises RuntimeError if it has ended."""
@@ -51,18 +51,20 @@ class Worker:
 @contextmanager
 def workers(
     count: int, servers: Sequence[str], batches: int, environment: Mapping[str, str] = ONE_CORE,
-    sizes: Sequence[int] = (),
+    sizes: Sequence[int] = (), depths: Sequence[int] = (0,), engine: str = "tensorflow",
 ) -> Iterator[list[Worker]]:  # fmt: skip
     """Workers that are ready, of `batches` each. The first creates the variables.
 
     `sizes`: the same samples in batches of each of these; left out: in those of `job_step.BATCH` alone.
+    `depths` of the pipeline that turns may ask for.
     """
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         found: list[Worker] = []
         for number in range(count):
             given = {
-                "servers": list(servers), "number": number, "batches": batches, "folder": folder, "sizes": list(sizes)
+                "servers": list(servers), "number": number, "batches": batches, "folder": folder, "sizes": list(sizes),
+                "depths": list(depths), "engine": engine,
             }  # fmt: skip
             process = stack.enter_context(_started(json.dumps(given), environment))
             found.append(Worker(process))
@@ -89,16 +91,21 @@ class Turn(NamedTuple):
 
     processor: float
     wall: float
+    #: Those of the processor that the servers took.
+    serving: float
 
 
-def taken(running: Sequence[Worker], serving: Sequence[psutil.Process], times: int, size: int = 0) -> Turn:
+def taken(
+    running: Sequence[Worker], serving: Sequence[psutil.Process], times: int, size: int = 0, depth: int = 0
+) -> Turn:
     """All of `running` go through their batches of a size."""
-    processes = [*serving, *(worker.process for worker in running)]
-    before, began = processor(processes), time.perf_counter()
+    working = [worker.process for worker in running]
+    before, began = (processor(working), processor(serving)), time.perf_counter()
     for worker in running:
-        worker.turn(times, size)
+        worker.turn(times, size, depth)
     samples = sum(worker.wait() for worker in running)
-    return Turn((processor(processes) - before) / samples, (time.perf_counter() - began) / samples)
+    wall, servers = time.perf_counter() - began, processor(serving) - before[1]
+    return Turn((processor(working) - before[0] + servers) / samples, wall / samples, servers / samples)
 
 
 def processor(processes: Sequence[psutil.Process]) -> float:
@@ -127,25 +134,54 @@ def main(given: str) -> None:
     asked = json.loads(given)
     choice, servers = OptimizerChoice(adagrad=Adagrad()), asked["servers"]
     optimizer = Optimizer(deep=choice, wide=choice)
-    with connect(tuple(servers)):
-        side = job_step.side(
-            asked["folder"], "hash_table", optimizer, asked["number"], "bfloat16", len(servers)
-        )  # fmt: skip
+    with connect(tuple(servers), asked["engine"]):
+        side = partial(job_step.side, asked["folder"], "hash_table", optimizer)
+        of_depth: dict[int, Callable[[Sequence[Any]], None]] = {}
+        for depth in asked["depths"]:
+            number = asked["number"] or len(of_depth)  # the first side of the first worker creates the variables
+            made = side(number, "bfloat16", len(servers), overlapping=depth > 0)
+            of_depth[depth] = _pipelined(made, depth) if depth else partial(_one_by_one, job_step.once, made)
         whole = job_step.records(asked["batches"], asked["number"])
         loads = {size: job_step.cut(whole, size) for size in asked["sizes"] or [job_step.BATCH]}
-        run = partial(_run, job_step.once, side)
-        print(sum(run(batches, 1) for batches in loads.values()), flush=True)
+        print(sum(_run(each, batches, 1) for each in of_depth.values() for batches in loads.values()), flush=True)
         for line in sys.stdin:
-            times, size = map(int, line.split())
-            print(run(loads[size or next(iter(loads))], times), flush=True)
+            times, size, depth = map(int, line.split())
+            print(_run(of_depth[depth], loads[size or next(iter(loads))], times), flush=True)
 
 
-def _run(once: Callable[[Any, Any], None], side: Any, batches: Sequence[Any], times: int) -> int:
+def _run(steps: Callable[[Sequence[Any]], None], batches: Sequence[Any], times: int) -> int:
     """Go through batches so many times; returns how many samples that were."""
-    for _ in range(times):
-        for batch in batches:
-            once(side, batch)
+    steps([batch for _ in range(times) for batch in batches])
     return times * sum(len(batch) for batch in batches)
+
+
+def _one_by_one(once: Callable[[Any, Any], None], side: Any, batches: Sequence[Any]) -> None:
+    for batch in batches:
+        once(side, batch)
+
+
+def _pipelined(side: Any, depth: int) -> Callable[[Sequence[Any]], None]:
+    """The same through the trainer's pipeline, which is empty at the end."""
+    import tensorflow as tf
+
+    from afo.data.pipeline.batch_fragments import Origins
+    from afo.data.pipeline.batcher import Batch
+    from afo.train.pipeline import Pipeline
+
+    pipeline = Pipeline(side.step, depth, lambda _: (0, 0, 0))
+
+    def applied(batches: Sequence[Any]) -> Iterator[Any]:
+        for batch in batches:
+            zeros = tf.zeros(len(batch), tf.int64)
+            inputs = side.prepare(batch, Origins(zeros, zeros, zeros, zeros))
+            yield from pipeline.put(Batch(inputs, len(batch), ()), zeros[0])
+        yield from pipeline.drain()
+
+    def steps(batches: Sequence[Any]) -> None:
+        for each in applied(batches):
+            float(each.result.loss), each.result.steps.numpy()
+
+    return steps
 
 
 if __name__ == "__main__":

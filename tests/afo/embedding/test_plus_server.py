@@ -175,7 +175,9 @@ def test_a_traced_step_is_the_same_one(client: str, tmp_path: Path) -> None:
         def step(ids: Any, number: Any) -> Any:
             exchanges = [
                 exchange_of(group, [Asked(0, ids), Asked(2, ids[:9]), Asked(0, ids[5:])], insert=True),
-                pooled_exchange_of(group, [Asked(1, ids, tf.constant([0, 7, 20], tf.int64), None, "mean")], insert=True),
+                pooled_exchange_of(
+                    group, [Asked(1, ids, tf.constant([0, 7, 20], tf.int64), None, "mean")], insert=True
+                ),
             ]
             group.as_servers.pull(exchanges)
             gradients = [[tf.sin(values) for values in each.values] for each in exchanges]
@@ -238,7 +240,7 @@ def test_checkpoints_and_deltas_of_one_are_read_by_the_other(client: str, tmp_pa
     for number in range(3):
         sides.train(2)
         for group in sides.both:
-            group.remove(1, KEYS[number :: 5])
+            group.remove(1, KEYS[number::5])
         urls = [str(tmp_path / side / f"{number}") for side in ("here", "there")]
         manifests = [saver.save(url, incremental=number > 0) for saver, url in zip(savers, urls, strict=True)]
         assert_same_files(*urls)
@@ -302,7 +304,12 @@ def learner(side: Any) -> Any:
         side.embeddings.as_servers.push([push])
         return pull.found, value_of(push.step)
 
-    signature = [tf.TensorSpec([SIZE]), tf.TensorSpec([]), tf.TensorSpec([1], tf.int64), tf.TensorSpec([1, 3], tf.int64)]
+    signature = [
+        tf.TensorSpec([SIZE]),
+        tf.TensorSpec([]),
+        tf.TensorSpec([1], tf.int64),
+        tf.TensorSpec([1, 3], tf.int64),
+    ]
     return tf.function(learn, signature, autograph=False)
 
 
