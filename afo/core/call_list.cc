@@ -76,6 +76,7 @@ CallList ParseCallList(std::string_view bytes) {
   if (calls > kMostCalls) return {{}, {}, "has more calls than there are"};
   for (std::uint32_t i = 0; i < calls && !reader.cut_off(); ++i) list.calls.push_back(ReadCall(&reader));
   const auto sent = reader.Number<std::uint32_t>();
+  if (sent > kMostParts) return {{}, {}, "sends more results than a message carries"};
   const std::vector<std::uint32_t> pairs = reader.Numbers<std::uint32_t>(std::size_t{2} * sent);
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
     list.sent.push_back({pairs[i], static_cast<PartType>(pairs[i + 1])});

@@ -46,7 +46,7 @@ AFO_EXPORT Running* afo_psplus_serve(const char* host, std::uint16_t port, std::
   options.tls = afo::psplus::TlsTexts{authority, key, certificate};
   options.store_version = store_version;
   // Dense weights go as a whole.
-  options.frame_bytes = std::size_t{1} << 30;
+  options.frame_bytes = afo::psplus::kMostMessageBytes;
   afo::psplus::Server::Started started = afo::psplus::Server::Start(options, &running->service);
   if (started.server == nullptr) {
     std::strncpy(problem, started.wrong.c_str(), static_cast<std::size_t>(size) - 1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,9 +15,6 @@ namespace afo::psplus {
 namespace {
 
 constexpr std::size_t kOwnParts = 2;
-// Of all results of a message: a list may name the same weights a thousand times.
-constexpr std::size_t kMostResultBytes = std::size_t{1} << 31;
-
 // An array and the memory that it lies in.
 struct Held {
   MessagePart part;
@@ -30,7 +28,9 @@ class HeldResults : public Results {
  public:
   char* Allocate(PartType type, std::span<const std::int64_t> dims) override {
     std::size_t bytes = SizeOf(type);
-    for (const std::int64_t dim : dims) bytes *= static_cast<std::size_t>(dim);
+    for (const std::int64_t dim : dims) {
+      if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(dim), &bytes)) return nullptr;
+    }
     if (bytes > room_) return nullptr;
     std::shared_ptr<Buffer> memory = Memory(bytes);
     if (memory == nullptr) return nullptr;
@@ -43,7 +43,8 @@ class HeldResults : public Results {
   std::vector<Held> held;
 
  private:
-  std::size_t room_ = kMostResultBytes;
+  // Of all results of a message: a list may name the same weights a thousand times.
+  std::size_t room_ = kMostMessageBytes;
 };
 
 // What an earlier message left.
@@ -59,13 +60,16 @@ struct Running {
   std::vector<MessagePart> parts;
   HeldResults results;
   std::shared_ptr<Ticket> earlier;
-  // Parts that came short, in float32.
-  std::vector<Held> widened;
+  // What came short, in float32: by where it lies, each once, however many calls name it.
+  std::map<const char*, Held> widened;
 };
 
 // As it is, or widened: a call reads float32 where bfloat16 came, but for what it takes itself.
 MessagePart Wide(const MessagePart& part, Running* running, afo::Failure* failure) {
   if (part.type != PartType::kBfloat16) return part;
+  if (part.bytes == 0) return {PartType::kFloat32, part.dims, part.data, 0};
+  const auto [found, is_new] = running->widened.try_emplace(part.data);
+  if (!is_new) return found->second.part;
   std::shared_ptr<Buffer> memory = Memory(part.bytes * 2);
   if (memory == nullptr) {
     *failure = NoMemory("no memory is left for a gradient");
@@ -73,8 +77,8 @@ MessagePart Wide(const MessagePart& part, Running* running, afo::Failure* failur
   }
   Widen(reinterpret_cast<const std::uint16_t*>(part.data), part.bytes / 2, reinterpret_cast<float*>(memory->data()),
         Serial);
-  running->widened.push_back({{PartType::kFloat32, part.dims, memory->data(), part.bytes * 2}, memory});
-  return running->widened.back().part;
+  found->second = {{PartType::kFloat32, part.dims, memory->data(), part.bytes * 2}, std::move(memory)};
+  return found->second.part;
 }
 
 const MessagePart* Find(const Running& running, const Place& place) {
@@ -82,7 +86,7 @@ const MessagePart* Find(const Running& running, const Place& place) {
     return number < parts.size() ? &parts[number] : nullptr;
   };
   const auto held = [number = place.number](const std::vector<Held>& results) {
-    return number < results.size() ? &results[number].part : nullptr;
+    return number < results.size() && results[number].memory != nullptr ? &results[number].part : nullptr;
   };
   switch (place.whose) {
     case Whose::kPart:
@@ -123,6 +127,7 @@ afo::Failure Read(const Request& request, Running* running) {
   if (!running->list.wrong.empty()) return Damaged("a list of calls " + running->list.wrong);
   std::int64_t earlier;
   std::memcpy(&earlier, parts[1].data, sizeof(earlier));
+  if (earlier < 0) return Invalid("a message names one before that cannot be");
   if (earlier > 0) {
     running->earlier = std::static_pointer_cast<Ticket>(request.tickets->Take(static_cast<std::uint64_t>(earlier)));
     if (running->earlier == nullptr) {
@@ -139,13 +144,12 @@ struct Outgoing {
   std::vector<std::shared_ptr<const Buffer>> memory;
 };
 
-// A part of a reply; short where it is to be.
-afo::Failure AddSent(const Sent& sent, const std::vector<Held>& results, std::vector<MessagePart>* parts,
+// A part of a reply, short where it is to be, out of the results.
+afo::Failure AddSent(const Sent& sent, std::vector<Held>* results, std::vector<MessagePart>* parts,
                      Outgoing* outgoing) {
-  if (sent.result >= results.size()) return Invalid("a result is to be sent that is not there");
-  const Held& result = results[sent.result];
-  MessagePart part = result.part;
-  std::shared_ptr<const Buffer> memory = result.memory;
+  if (sent.result >= results->size()) return Invalid("a result is to be sent that is not there");
+  auto [part, memory] = std::exchange((*results)[sent.result], {});
+  if (memory == nullptr) return Invalid("a result is to be sent twice");
   if (part.type == PartType::kFloat32 && sent.type == PartType::kBfloat16) {
     std::shared_ptr<Buffer> narrowed = Memory(part.bytes / 2);
     if (narrowed == nullptr) return NoMemory("no memory is left for an answer");
@@ -175,10 +179,9 @@ Payload PayloadOf(std::shared_ptr<Outgoing> outgoing, const std::vector<MessageP
   return payload;
 }
 
-// What is not sent stays, if there is any, even without elements: a later message names it.
+// What was not sent stays, if there is any, even without elements: a later message names it.
 void Leave(const Request& request, Running* running) {
   std::vector<Held>& results = running->results.held;
-  for (const Sent& sent : running->list.sent) results[sent.result] = {};
   if (std::none_of(results.begin(), results.end(), [](const Held& each) { return each.memory != nullptr; })) return;
   auto ticket = std::make_shared<Ticket>();
   ticket->payload = request.payload;
@@ -196,7 +199,7 @@ afo::Failure ServeCalls(const Request& request, Store* store, Payload* payload) 
   std::vector<MessagePart> parts;
   auto outgoing = std::make_shared<Outgoing>();
   for (const Sent& sent : running.list.sent) {
-    afo::Failure failure = AddSent(sent, running.results.held, &parts, outgoing.get());
+    afo::Failure failure = AddSent(sent, &running.results.held, &parts, outgoing.get());
     if (failure.happened()) return failure;
   }
   if (!request.once) Leave(request, &running);

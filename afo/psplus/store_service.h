@@ -5,10 +5,11 @@
 //   0  the list of calls (afo/core/call_list.h)
 //   1  sequence of the earlier message whose parts and results it names, or 0: int64 scalar
 //   2  and on: the parts that the calls name
-// Its reply has the results that are sent. What is not sent stays with the parts, under the request's sequence, until a
+// Its reply has the results that are sent, each once. What is not sent stays with the parts, under the request's sequence, until a
 // later message names it; a request with `once` leaves nothing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -18,6 +19,9 @@
 #include "afo/psplus/service.h"
 
 namespace afo::psplus {
+
+// A message, either way: as much as TensorFlow's servers take.
+inline constexpr std::size_t kMostMessageBytes = std::size_t{1} << 31;
 
 // Kinds of requests, the service's own.
 enum RequestKind : std::uint32_t {

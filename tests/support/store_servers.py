@@ -1,5 +1,6 @@
 """Parameter servers of our own in processes without TensorFlow, each with one store at a time; also their program."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,10 @@ class StoreProcess:
         found = self._process.stdout.readline().strip()
         assert found, "the process of the server has ended"
         return f"127.0.0.1:{found}"
+
+    def pause(self) -> None:
+        """SIGSTOP: it answers nothing, and its connections stay."""
+        self._process.send_signal(signal.SIGSTOP)
 
     def kill(self) -> None:
         """SIGKILL."""

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "afo/ops/psplus/client_registry.h"
+#include "afo/psplus/store_service.h"
 
 #define AFO_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -26,8 +27,8 @@ AFO_EXPORT int afo_psplus_open(const char* name, const char* authority, const ch
                                std::int64_t connect_ms, char* problem, std::int64_t size) {
   afo::psplus::ClientOptions options;
   options.tls = afo::psplus::TlsTexts{authority, key, certificate};
-  options.frame_bytes = std::size_t{1} << 31;
-  options.bytes = std::size_t{1} << 32;
+  options.frame_bytes = afo::psplus::kMostMessageBytes;
+  options.bytes = 2 * afo::psplus::kMostMessageBytes;
   options.connect_deadline = std::chrono::milliseconds(connect_ms);
   return Say(afo::OpenClient(name, options), problem, size);
 }
