@@ -11,7 +11,7 @@ class CuttingProxy:
     """One on 127.0.0.1, in a thread of its own."""
 
     def __init__(self, target: str, seed: int, most: int) -> None:
-        """`target`: host:port. `most`: bytes of a connection, both ways together, of which it is cut after 1 or more."""
+        """`target`: host:port. `most`: a connection is cut after 1 to so many bytes, both ways together."""
         self._host, _, port = target.rpartition(":")
         self._port, self._random, self._most = int(port), random.Random(seed), most
         self._loop = asyncio.new_event_loop()

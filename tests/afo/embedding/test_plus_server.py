@@ -217,7 +217,8 @@ def test_filters_admit_the_same_keys(client: str, tmp_path: Path) -> None:
 
 def test_the_same_rows_are_evicted_and_removed(client: str, tmp_path: Path) -> None:
     policies = (
-        Eviction(unused_steps=2), Eviction(l2_weight=0.5), Eviction(capacity=60), Eviction(unused_time="1h"), Eviction(),
+        Eviction(unused_steps=2), Eviction(l2_weight=0.5), Eviction(capacity=60), Eviction(unused_time="1h"),
+        Eviction(),
     )  # fmt: skip
     tables = [
         Table(f"t{number}", 4, Sgd(), Initializer("normal", 1, stddev=0.4), eviction=each)
@@ -229,7 +230,8 @@ def test_the_same_rows_are_evicted_and_removed(client: str, tmp_path: Path) -> N
     np.testing.assert_array_equal(evicted, others)
     assert all(count > 0 for count in evicted[:4])
     removed = {group.remove(4, KEYS[::3]) for group in sides.both}
-    assert len(removed) == 1 and removed != {0}
+    assert len(removed) == 1
+    assert removed != {0}
     sides.train(2)
     sides.assert_equal(tmp_path)
 
@@ -248,7 +250,8 @@ def test_checkpoints_and_deltas_of_one_are_read_by_the_other(client: str, tmp_pa
     sides.train(1)
     # Each goes on from what the other has written.
     rows = {restore(group, url) for group, url in zip(sides.both, reversed(manifests), strict=True)}
-    assert len(rows) == 1 and rows != {0}
+    assert len(rows) == 1
+    assert rows != {0}
     sides.train(2)
     sides.assert_equal(tmp_path)
 
