@@ -1,4 +1,4 @@
-"""Bytes there and back over a bare socket, as a side of a benchmark (`sides`): the least that a client and a server take.
+"""Bytes there and back over a bare socket, a side of a benchmark (`sides`): the least that client and server take.
 
 The other end is a process of its own, and neither looks at what it gets. Case `exchange`: each of SIZES, how many bytes
 go and how many come back, one after another. `socket_echo.py SIZES --threads N`; no encryption, no frames.

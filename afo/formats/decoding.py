@@ -38,7 +38,7 @@ class Malformed(DataError):
     """Bytes are no JSON, or not of the shape that was expected; the text names where they came from."""
 
 
-def known(kind: Any) -> Any:
+def known(kind: T) -> T:
     """`kind`, whose fields msgspec knows from now on: to be used wherever several threads decode.
 
     It looks at them when it first meets a struct, and two threads that do that at a time end the process by SIGSEGV

@@ -112,7 +112,7 @@ JOB = (
     Combination(
         "engine: psplus", "`model.embedding.storage: hash_table`",
         lambda job: job.engine == "psplus" and job.model.embedding.storage != "hash_table",
-        "`engine: psplus` keeps embeddings in hash tables alone; leave `model.embedding.storage: dense` out, or `engine`",
+        "`engine: psplus` has hash tables alone; leave `model.embedding.storage: dense` out, or `engine`",
     ),
     Combination(
         "security.tunnel", "`model`", lambda job: job.security.tunnel and job.program,

@@ -47,7 +47,7 @@ def test_a_right_file() -> None:
         ("ps: {}", "ps: {instances: two}", "job.yaml:3: $.roles.ps.instances: 'two' does not fit; allowed: whole"),
         ("ps: {}", "ps: {vcores: 0}", "job.yaml:3: $.roles.ps.vcores: 0 does not fit; allowed: whole number >= 1"),
         ("name: x", "name: x\ntags: {a: b, 'c d': 2}", "job.yaml:2: $.tags['c d']: 2 does not fit; allowed: text"),
-        ("name: x", "name: x\nengine: torch", "job.yaml:2: $.engine: 'torch' does not fit; allowed: psplus or tensorflow"),
+        ("name: x", "name: x\nengine: torch", "job.yaml:2: $.engine: 'torch' does not fit; allowed: psplus or tenso"),
         ("name: x", "name: x\nexport: null", "job.yaml:2: $.export: nothing (null) does not fit"),
         ("name: x", "name: x\noptimizer: {wide: {}}", "job.yaml:2: $.optimizer.wide: name exactly one optimizer"),
         ("name: x", "name: x\noptimizer: {adam: {}}", "`adam`; it belongs under `wide`, `deep` or `embedding`;"),
