@@ -44,8 +44,6 @@ AFO_EXPORT Running* afo_psplus_serve(const char* host, std::uint16_t port, std::
   options.port = port;
   options.loops = static_cast<int>(loops);
   options.tls = afo::psplus::TlsTexts{authority, key, certificate};
-  // As a client's (afo/ops/psplus/functions.cc): all dense weights of a server go in one.
-  options.frame_bytes = std::size_t{1} << 31;
   options.store_version = store_version;
   // Dense weights go as a whole.
   options.frame_bytes = afo::psplus::kMostMessageBytes;

@@ -1,6 +1,7 @@
 """Connections between a client (worker, chief) and the parameter servers."""
 
 import os
+import re
 import socket
 from contextlib import AbstractContextManager, nullcontext
 
@@ -21,6 +22,9 @@ LOST_SERVER = (
 )
 #: InvalidArgumentError of a restarted server, which does not know this client's context.
 _UNKNOWN_CONTEXT = "context_id"
+#: Of a message of TensorFlow's: the line ahead of the operation's name, which follows where that was defined.
+_REASON = re.compile(r"^(?P<reason>\S.*)\n\s*\[\[\{\{node ", re.MULTILINE)
+_OPERATIONS = re.compile(r"\{\{function_node [^}]*\}\} ?| ?\[Op:[^\]]*\]( name:.*)?")
 
 
 def is_lost_server(error: BaseException) -> bool:
@@ -28,6 +32,13 @@ def is_lost_server(error: BaseException) -> bool:
     if isinstance(error, LOST_SERVER):
         return True
     return isinstance(error, tf.errors.InvalidArgumentError) and _UNKNOWN_CONTEXT in str(error)
+
+
+def reason_of(error: BaseException) -> str:
+    """What an error of a step says, in one line without the functions that defined its operation."""
+    text = str(error)
+    found = _REASON.search(text)
+    return _OPERATIONS.sub("", found["reason"] if found else text.strip().partition("\n")[0]).strip()
 
 
 def connect(servers: tuple[str, ...], address: str = "") -> AbstractContextManager[object]:

@@ -55,12 +55,12 @@ def main(arguments: list[str]) -> int:
         print(f"afo.errors.{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     except Exception as error:
-        from afo.state.server_connections import is_lost_server
+        from afo.state.server_connections import is_lost_server, reason_of
 
         if not is_lost_server(error):
             traceback.print_exc()
             return 1
-        print(f"a parameter server is gone: {str(error).splitlines()[0]}", file=sys.stderr)
+        print(f"a parameter server is gone: {reason_of(error)}", file=sys.stderr)
         return EXIT_RESTART
     return 0
 

@@ -20,7 +20,7 @@ from afo.rpc import messages as m
 from afo.rpc.wire import read_secret
 from afo.state import variables
 from afo.state.parameters import Parameters
-from afo.state.server_connections import is_lost_server
+from afo.state.server_connections import is_lost_server, reason_of
 from afo.train.setup import Setup
 from afo.train.worker import TracedStep, Worker
 
@@ -59,7 +59,7 @@ def _train(setup: Setup, step: TracedStep) -> Setup | None:
         if not (isinstance(error, GenerationOver) or is_lost_server(error)):
             raise
         worker.leave()
-        LOG.warning("generation %d is over: %s", setup.task.generation, one_line(str(error)))
+        LOG.warning("generation %d is over: %s", setup.task.generation, one_line(reason_of(error)))
         return _next_generation(setup, error)
 
 
@@ -88,7 +88,7 @@ def _next_generation(setup: Setup, error: Exception) -> Setup | None:
             until = time.monotonic() + _PATIENCE_S
             setup.progress.report(Progress(phase="waiting", generation=task.generation))
         elif time.monotonic() > until:
-            raise ClusterUnreachable(f"a parameter server is gone for this process alone: {error}") from error
+            raise ClusterUnreachable(f"a parameter server is gone for this process alone: {reason_of(error)}") from error
         time.sleep(_ASK_S)
 
 
