@@ -16,9 +16,7 @@ def load() -> ctypes.CDLL:
 
     Raises Unsupported where it was not built, or cannot run: an older processor, an older system.
     """
-    # First: on another processor there is nothing that could be built.
-    check_cpu(Path("/proc/cpuinfo").read_text())
-    found = path(Path(__file__).parent)
+    found = available()
     try:
         return _typed(ctypes.CDLL(str(found)))
     except OSError as error:
@@ -37,6 +35,13 @@ def path(directory: Path) -> Path:
             " openssl-static) are"
         )
     return found
+
+
+def available() -> Path:
+    """The library that `load` would load, without doing so. Raises Unsupported where there is none."""
+    # First: on another processor there is nothing that could be built.
+    check_cpu(Path("/proc/cpuinfo").read_text())
+    return path(Path(__file__).parent)
 
 
 def versions() -> str:

@@ -17,7 +17,7 @@ from afo_client.submission.inspection import Inspection, complete_job, inspect_j
 from afo_client.submission.job_warnings import job_warnings, small_containers
 from afo_client.submission.record_count import settle_steps
 from afo_client.submission.shared_export import export_warnings
-from afo_client.submission.trial import try_job
+from afo_client.submission.trial import check_library, try_job
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ def check_job(config: Config, job: Job) -> tuple[Job, Inspection]:
     found = inspect_job(job, root)
     if job.program:
         return job, replace(found, warnings=tuple(small_containers(job)))
+    check_library(job, local=runtime == "local")
     warnings = (*job_warnings(job, found, local=runtime == "local"), *export_warnings(job, root))
     return job, replace(found, warnings=warnings)
 

@@ -23,6 +23,7 @@ from afo.ops import library
 from afo.process.bounded_command import BoundedCommand
 from afo.process.scratch import scratch_folder
 from afo.protocol.offline_task import NumberedFile, OfflineTask, Trial
+from afo.psplus import server_library
 from afo_client.models.offline import Surroundings, run_dealt
 from afo_client.submission.inspection import Inspection
 from afo_client.terminal.console import size_text
@@ -83,6 +84,16 @@ def _what_lacks(python: str, job: Job) -> str:
         except Unsupported as error:
             return str(error)
     return ""
+
+
+def check_library(job: Job, *, local: bool) -> None:
+    """Raises Unsupported for `engine: psplus` where all runs here, with this Python, and its library was not built."""
+    if job.engine != "psplus" or not local or _python(job) != sys.executable:
+        return
+    try:
+        server_library.available()
+    except Unsupported as error:
+        raise Unsupported(f"{error}; or leave `engine: psplus` out") from error
 
 
 def _try_step(job: Job, found: Inspection, *, local: bool) -> Trial:

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from afo.errors import ModelError, StorageError, TrainingError, Unsupported
 from afo.job import Docker, Environment, Job
 from afo.job.loader import load_job
+from afo.psplus import server_library
 from afo_client.cli.main import run
 from afo_client.models import offline
 from afo_client.submission import trial
 from afo_client.submission.inspection import inspect_job
-from afo_client.submission.trial import try_job
+from afo_client.submission.trial import check_library, try_job
 from fake_runtime import small_job, use_fake_runtime
 
 pytestmark = pytest.mark.tensorflow
@@ -237,3 +238,22 @@ def test_a_full_disk_is_called_that(folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(trial.shutil, "copy2", full)
     with pytest.raises(StorageError, match="No space left on device; or --no-trial"):
         try_job(job, found, local=False)
+
+
+def test_without_its_library_a_job_of_psplus_is_refused_where_it_would_run_here(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_library, "__file__", str(folder / "server_library.py"))
+    job = replace(job_of(folder), engine="psplus")
+    with pytest.raises(Unsupported, match=r"_afo_server\.so is missing\).* or leave `engine: psplus` out"):
+        check_library(job, local=True)
+    check_library(job, local=False)
+    check_library(replace(job, environment=Environment(python="/another/python")), local=True)
+    check_library(job_of(folder), local=True)
+
+
+def test_a_model_that_psplus_cannot_hold_is_refused(folder: Path) -> None:
+    (folder / "own.py").write_text(MODEL.replace("SHIFT", "0"))
+    job = replace(job_of(folder), engine="psplus")
+    with pytest.raises(Unsupported, match="is for models with embeddings, and this one has none; leave `engine` out"):
+        try_job(job, inspect_job(job, str(folder / "jobs")), local=True)
