@@ -52,6 +52,26 @@ def test_a_server_that_is_stopped_does_not_answer_and_one_that_lives_does() -> N
     assert unresponsive(process.pid, 0.5) == "", "it is gone, which others say"
 
 
+REFUSES = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+while True:
+    server.accept()[0].close()
+"""
+
+
+def test_a_server_that_closes_the_connection_lives() -> None:
+    with subprocess.Popen([sys.executable, "-c", REFUSES], stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        port = int(process.stdout.readline())
+        assert unresponsive(process.pid, 30.0) == ""
+        suspend(psutil.Process(process.pid))
+        words = f"its process does not answer at port {port} within 0.5 s (stopped by a signal, state T)"
+        assert unresponsive(process.pid, 0.5) == words
+        process.kill()
+
+
 def test_a_process_that_was_stopped_is_told_from_one_that_waits() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         assert describe_stopped(process.pid) == ""
