@@ -88,7 +88,9 @@ def _next_generation(setup: Setup, error: Exception) -> Setup | None:
             until = time.monotonic() + _PATIENCE_S
             setup.progress.report(Progress(phase="waiting", generation=task.generation))
         elif time.monotonic() > until:
-            raise ClusterUnreachable(f"a parameter server is gone for this process alone: {reason_of(error)}") from error
+            raise ClusterUnreachable(
+                f"a parameter server is gone for this process alone: {reason_of(error)}"
+            ) from error
         time.sleep(_ASK_S)
 
 

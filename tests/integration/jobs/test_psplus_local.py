@@ -1,8 +1,5 @@
 """`engine: psplus` on the `local` runtime: a parameter server is lost, strangers come to its port."""
 
-import socket
-import ssl
-from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -10,10 +7,10 @@ import pytest
 import yaml
 
 from afo.events import types as ev
-from afo.rpc import tls, wire
 from click_records import SCHEMA, expected_acks, write_files
 from live_job import LiveJob, acknowledged, afo
 from processor_build import require_parameter_server
+from strangers import assert_strangers_get_nothing
 
 pytestmark = pytest.mark.tensorflow
 
@@ -50,30 +47,6 @@ def ports_of(process: psutil.Process) -> list[int]:
     return [each.laddr.port for each in listening]
 
 
-def answer_to(port: int, words: bytes, context: ssl.SSLContext | None = None) -> bytes:
-    """All that a server says to `words` before it ends the connection; of an error nothing."""
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as plain:
-        try:
-            with closing(context.wrap_socket(plain, server_hostname=tls.NAME) if context else plain) as connection:
-                connection.sendall(words)
-                return b"".join(iter(lambda: connection.recv(4096), b""))
-        except (ssl.SSLError, ConnectionError):
-            return b""
-
-
-def strangers_get_nothing(port: int) -> None:
-    unknown = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    unknown.check_hostname, unknown.verify_mode = False, ssl.CERT_NONE
-    of_another_job = tls.client_context(wire.new_secret())
-    believing = tls.client_context(wire.new_secret())
-    believing.check_hostname, believing.verify_mode = False, ssl.CERT_NONE
-    hello = b"AFOP" + bytes(60)
-    alert = b"\x15\x03"
-    assert answer_to(port, hello)[:2] in (b"", alert), "in plain bytes an alert of TLS at most"
-    for context in (unknown, of_another_job, believing):
-        assert answer_to(port, hello, context) == b""
-
-
 def test_workers_keep_their_processes_when_a_server_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     require_parameter_server()
     job = submit(tmp_path, monkeypatch)
@@ -81,7 +54,7 @@ def test_workers_keep_their_processes_when_a_server_is_lost(tmp_path: Path, monk
     processes = [job.trainer(*each) for each in TRAINERS]
     assert [ports_of(each) for each in processes] == [[], [], []], "nobody asks a worker"
     (port,) = ports_of(job.trainer("ps", 0))
-    strangers_get_nothing(port)
+    assert_strangers_get_nothing("127.0.0.1", port)
     job.kill(job.trainer("ps", 1))
     job.wait(lambda: len(job.events(ev.GenerationStarted)) == 2, "a second generation")
     trained = job.splits_done()

@@ -17,6 +17,8 @@ from afo.site.user_state import UserState
 from afo.yarn.resource_manager import from_configuration
 from hadoop_kerberos import DEMO, SecuredCluster, secured
 from live_job import LiveJob, afo
+from processor_build import require_parameter_server
+from strangers import assert_strangers_get_nothing
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
 
@@ -120,14 +122,18 @@ def test_a_local_job_whose_data_and_model_are_in_that_hdfs(
 
 
 @pytest.mark.tensorflow
+@pytest.mark.parametrize("engine", ["tensorflow", "psplus"])
 def test_a_job_on_yarn_by_a_keytab(
-    cluster: SecuredCluster, home: str, clicks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: str, cluster: SecuredCluster, home: str, clicks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if engine == "psplus":
+        require_parameter_server()
     monkeypatch.setenv("AFO_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("PATH", str(cluster.cluster.bin_dir), prepend=os.pathsep)
     monkeypatch.setenv("KRB5CCNAME", str(tmp_path / "none"))
     keytab = "--keytab", str(cluster.realm.keytab("alice")), "--principal", "alice"
-    job = LiveJob.submit(DEMO, f"{home}/.afo/jobs", "--runtime", "yarn", "--var", f"data={clicks}", *keytab)
+    options = "--runtime", "yarn", "--var", f"data={clicks}", "--set", f"engine={engine}"
+    job = LiveJob.submit(DEMO, f"{home}/.afo/jobs", *options, *keytab)
     cluster.sign_in(monkeypatch, "alice")
     job.wait(lambda: len(job.events(ev.TaskRegistered)) >= 3, "some tasks")
     secret = UserState(load_config().state_dir).secret(job.id)
@@ -136,6 +142,10 @@ def test_a_job_on_yarn_by_a_keytab(
     assert not [each for each in processes if secret in f"{each.cmdline()} {each.environ()}"]
     environments = [each for each in map(psutil.Process.environ, processes) if "CONTAINER_ID" in each]
     assert len(environments) >= 3
+    if engine == "psplus":
+        job.wait(lambda: bool(job.events(ev.VariablesReady)), "its servers are asked")
+        host, _, port = job.events(ev.GenerationStarted)[0].ps[0].rpartition(":")
+        assert_strangers_get_nothing(host, int(port))
     for environment in environments:
         assert Path(environment["HADOOP_TOKEN_FILE_LOCATION"]).is_file()
         assert not {"KRB5CCNAME", "KRB5_CLIENT_KTNAME", "HADOOP_USER_NAME"} & environment.keys()
