@@ -1,8 +1,8 @@
 """A client of parameter servers of one engine, as a side of a benchmark (`sides`): what it asks, without a model.
 
-`engine_client.py ENGINE ADDRESSES COUNTS --threads N`, where ENGINE may be `none`: tables in this process, so what the
-tables alone take. Cases: `rows on N`, a pull and a push of ROWS rows of N servers and nothing else, bfloat16 on the
-network; `step on N`, the step of `bench_servers`, whose 26 tables are dealt out.
+`engine_client.py ENGINE ADDRESSES KIND COUNTS --threads N`, where ENGINE may be `none`: tables in this process, so what
+the tables alone take. A case of KIND for each of COUNTS: `rows on N`, a pull and a push of ROWS rows of N servers and
+nothing else, bfloat16 on the network; `step on N`, the step of `bench_servers`, whose 26 tables are dealt out.
 """
 
 import os
@@ -69,13 +69,13 @@ def case_of(call: _Call, batches: Sequence[Any]) -> Callable[[int], list[float]]
 
 def main() -> None:
     """Serve the cases."""
-    engine, addresses, counts = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+    engine, addresses, kind, counts = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
     drawn = np.random.default_rng(3).permutation(ROWS * 4).reshape(4, ROWS)
     keys = [tf.constant(batch, tf.int64) for batch in drawn]
     ids = [ids_of(FEW, seed) for seed in range(BATCHES)]
     with connect(tuple(addresses), engine) if addresses else nullcontext():
         cases: dict[str, Callable[[int], list[float]]] = {}
-        for kind, count in itertools.product(("rows", "step"), counts):
+        for count in counts:
             name = f"{kind} on {count}"
             group = group_of(engine, name, count)
             cases[name] = case_of(rows_of(group), keys) if kind == "rows" else case_of(ours(FEW, group), ids)

@@ -22,7 +22,7 @@ def answer_to(host: str, port: int, context: ssl.SSLContext | None) -> bytes:
 
 
 def assert_strangers_get_nothing(host: str, port: int) -> None:
-    """In plain bytes, without a certificate, and with one of another secret; the latter also if they believe anybody."""
+    """In plain bytes, without a certificate, with one of another secret; the last two also where they trust anybody."""
     without = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     doubting, believing = tls.client_context(wire.new_secret()), tls.client_context(wire.new_secret())
     for context in (without, believing):
