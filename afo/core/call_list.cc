@@ -1,5 +1,6 @@
 #include "afo/core/call_list.h"
 
+#include <cstdint>
 #include <cstring>
 
 namespace afo {
@@ -79,6 +80,7 @@ CallList ParseCallList(std::string_view bytes) {
   if (sent > kMostParts) return {{}, {}, "sends more results than a message carries"};
   const std::vector<std::uint32_t> pairs = reader.Numbers<std::uint32_t>(std::size_t{2} * sent);
   for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    if (pairs[i + 1] > UINT8_MAX) return {{}, {}, "sends a result as a type that there is not"};
     list.sent.push_back({pairs[i], static_cast<PartType>(pairs[i + 1])});
   }
   if (reader.cut_off()) return {{}, {}, "is cut off"};

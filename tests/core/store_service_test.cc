@@ -139,6 +139,10 @@ TEST_CASE("a damaged list is refused whole") {
       CHECK(kind_of(changed) == FailureKind::kDamaged);
     }
   }
+  // The type of what is sent: a float's number in its lowest byte alone.
+  std::string changed = bytes;
+  changed[bytes.size() - 3] = 1;
+  CHECK(kind_of(changed) == FailureKind::kDamaged);
   CallList many{{}, std::vector<Sent>(kMostParts + 1, Sent{0, PartType::kFloat32}), {}};
   CHECK(kind_of(Written(many)) == FailureKind::kDamaged);
   CHECK(kind_of(Written({std::vector<ListedCall>(kMostCalls + 1, ReadDense()), {}, {}})) == FailureKind::kDamaged);
@@ -221,7 +225,7 @@ TEST_CASE("results are sent once, as they are or short") {
   CHECK(sent({{1, PartType::kBfloat16}}) == FailureKind::kInvalid);
   CHECK(sent({{2, PartType::kInt32}}) == FailureKind::kInvalid);
   CHECK(sent({{2, PartType{}}}) == FailureKind::kInvalid);
-  CHECK(sent({{2, static_cast<PartType>(257)}}) == FailureKind::kInvalid);
+  CHECK(sent({{2, static_cast<PartType>(15)}}) == FailureKind::kInvalid);
 }
 
 TEST_CASE("a part that came short is read as floats, however often it is named") {
