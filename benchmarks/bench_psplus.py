@@ -161,7 +161,7 @@ def further(given: argparse.Namespace) -> Results:
 
 def job(given: argparse.Namespace) -> Results:
     """Two workers, two servers."""
-    depths, batches = sized((0, 1, 2), (0, 1)), sized(4, 1)
+    depths, batches = given.depths, sized(4, 1)
     found: dict[tuple[str, int, int], list[Any]] = {}
     with ExitStack() as stack:
         sides = {}
@@ -172,6 +172,7 @@ def job(given: argparse.Namespace) -> Results:
         for _, size, depth, engine in product(range(given.rounds), (BATCH, SMALL), depths, ENGINES):
             turn = taken(*sides[engine], sized(4, 1) if size == BATCH else sized(2, 1), size, depth)
             found.setdefault((engine, size, depth), []).append(turn)
+            print(f"job, {engine}, batch {size}, pipeline {depth}: {1 / turn.wall:,.0f} samples/s", flush=True)
     wall, core, serving_core = (
         {key: statistics.median(each[place] for each in turns) for key, turns in found.items()} for place in (1, 0, 2)
     )
@@ -223,6 +224,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=sized(7, 1))
     options.add_argument("--parts", nargs="*", choices=list(PARTS), default=list(PARTS))
+    options.add_argument("--depths", nargs="*", type=int, default=sized([0, 1, 2], [0, 1]), help="of the pipeline")
     given = options.parse_args()
     held = [publish(f"psplus_{part}", PARTS[part](given)) for part in given.parts]
     return 0 if all(held) else MISSED

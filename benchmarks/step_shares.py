@@ -52,10 +52,12 @@ _MACHINERY = (
     "ExecutorState|PropagatorState|Rendezvous|EagerC|Eager|FunctionLibraryRuntime|OpKernelContext|Allocator|"
     "absl::|tsl::|CancellationManager|ThreadPoolDevice::Compute|tensorflow::Tensor|tensorflow::(Recv|Send)Op"
 )
+_ENCRYPTION = r"aesni|gcm|ghash|EVP_|SSL_|ssl3_|tls13|CRYPTO_|evp_|BIO_|bio_|ossl_|OSSL_|ERR_"
 #: In their order: the first that fits.
 SHARES = (
     Share("generated kernels of oneDNN (the layers)", r"^perf-\d+\.map|anon|^jitted"),
-    Share("our operations", r"_afo_ops"),
+    Share("OpenSSL", r"_afo_(ops|server)", _ENCRYPTION),
+    Share("our operations", r"_afo_(ops|server)"),
     Share("kernel: network and polling", r"kernel|vdso", _NETWORK),
     Share("kernel: switching and waking threads", r"kernel|vdso", _SWITCHING),
     Share("kernel: memory and the rest", r"kernel|vdso"),
@@ -126,14 +128,15 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--batches", type=int, default=sized(8, 1))
     options.add_argument("--times", type=int, default=sized(50, 10), help="that the worker goes through them")
+    options.add_argument("--engine", choices=("tensorflow", "psplus"), default="tensorflow", help="of the servers")
     given = options.parse_args()
     if shutil.which("perf") is None:
         sys.exit("the shares of a step need the program `perf` (Debian: linux-perf), which is not on this machine")
     environment = ONE_CORE | {name: THREADS for name in ONE_CORE if name.endswith("THREADS")}
     with (
         tempfile.TemporaryDirectory() as folder,
-        servers(SERVERS, environment=environment) as (addresses, serving),
-        workers(1, addresses, given.batches, environment) as (worker,),
+        servers(SERVERS, environment=environment, engine=given.engine) as (addresses, serving),
+        workers(1, addresses, given.batches, environment, engine=given.engine) as (worker,),
     ):
         data, processes = Path(folder) / "perf.data", [worker.process, *serving]
         with sampled(processes, data):
