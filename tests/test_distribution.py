@@ -216,6 +216,7 @@ def test_the_parameter_server_needs_no_tensorflow_and_shows_nothing_of_its_opens
     needed = output_of("objdump", "-p", parameter_server)
     # Of the first two only the names are left since glibc 2.34.
     system = {"libpthread.so.0", "libdl.so.2", "libstdc++.so.6", "libm.so.6", "libgcc_s.so.1", "libc.so.6"}
+    system.add("ld-linux-x86-64.so.2")  # of variables that each thread has
     assert {line.split()[1] for line in needed.splitlines() if "NEEDED" in line} <= system
     exported = output_of("nm", "--dynamic", "--defined-only", parameter_server).split()[2::3]
     assert [name for name in exported if not name.startswith("afo_")] == []
@@ -264,7 +265,10 @@ def wide_functions(library: Path) -> Iterator[str]:
 def test_wide_instructions_are_only_in_kernels_that_are_chosen_at_run_time(library: Path) -> None:
     functions = set(wide_functions(library))
     assert functions
-    assert [name for name in functions if not name.removeprefix("void ").startswith("afo::v4::")] == []
+    # OpenSSL's, which are C, are chosen by OpenSSL.
+    ours = [name.removeprefix("void ") for name in functions if "::" in name]
+    assert ours
+    assert [name for name in ours if not name.startswith("afo::v4::")] == []
 
 
 @pytest.mark.slow
