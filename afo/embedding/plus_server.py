@@ -17,8 +17,9 @@ from afo.ops.library import load
 
 #: The device of this process, and so of operations that ask. A server has none here.
 _HERE = "/device:CPU:0"
-#: How long a question may go unanswered while its server comes back; what a desk does takes its time. Seconds.
-STEP_DEADLINE_S, DESK_DEADLINE_S = 60.0, 7 * 24 * 3600.0
+#: How long a question may go unanswered while its server comes back: one of a step, about whole tables, and to a desk,
+#: which takes its time. Seconds.
+STEP_DEADLINE_S, CONTROL_DEADLINE_S, DESK_DEADLINE_S = 60.0, 300.0, 7 * 24 * 3600.0
 
 
 class _Kind(IntEnum):
@@ -62,6 +63,7 @@ class PlusServer:
     def send(self, kind: _Kind, recording: Recording, *, once: bool) -> Any:
         """Build the operation that has it done; the tensors of what is sent back are set. Returns its end."""
         earlier = recording.earlier
+        deadline_s = CONTROL_DEADLINE_S if kind is _Kind.CONTROL else STEP_DEADLINE_S
         with tf.device(_HERE):
             asked = self._operations.afo_ask_server(
                 tf.constant(0, tf.int64) if earlier is None else earlier.sequence,
@@ -73,7 +75,7 @@ class PlusServer:
                 kind=kind,
                 once=once,
                 calls=recording.encode(),
-                deadline_ms=int(STEP_DEADLINE_S * 1000),
+                deadline_ms=int(deadline_s * 1000),
             )
         recording.sequence = asked.sequence
         _free(asked.sequence)

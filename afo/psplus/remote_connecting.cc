@@ -82,8 +82,10 @@ void Remote::Connected(const std::error_code& error, std::uint64_t attempt) {
   next_ = 0;
   sent_ = 0;
   welcomed_ = false;
-  link_ = std::make_shared<ClientLink>(core_, loop_, std::move(socket_), weak_from_this());
-  link_->Open();
+  // Held here, too: opening may lose it.
+  const auto link = std::make_shared<ClientLink>(core_, loop_, std::move(socket_), weak_from_this());
+  link_ = link;
+  link->Open();
 }
 
 // Tries again after a pause, while there is anything to ask.

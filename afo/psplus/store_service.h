@@ -6,7 +6,7 @@
 //   1  sequence of the earlier message whose parts and results it names, or 0: int64 scalar
 //   2  and on: the parts that the calls name
 // Its reply has the results that are sent, each once. What is not sent stays with the parts, under the request's sequence, until a
-// later message names it; a request with `once` leaves nothing.
+// later message names it; only a pull leaves anything.
 #pragma once
 
 #include <cstddef>

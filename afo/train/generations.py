@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from afo.embedding.plus_client import PlusClient
-from afo.errors import ClusterUnreachable, GenerationOver
+from afo.errors import AfoError, ClusterUnreachable, GenerationOver
 from afo.logs.task_log import LOG, one_line
 from afo.protocol.train_task import Progress
 from afo.rpc import messages as m
@@ -29,7 +29,8 @@ _CLIENT = "job"
 #: Between two looks whether a connection was lost, and between two questions to the Application Master. Seconds.
 _LOOK_S = 0.05
 _ASK_S = 0.2
-#: How long a server may be lost to this process and to nobody else. Seconds.
+#: How long a server may be lost to this process and to nobody else, above the time after which the Application Master
+#: looks at one that stands still: a process that ended before would look as if it had trained. Seconds.
 _PATIENCE_S = 60.0
 
 
@@ -75,7 +76,8 @@ def _next_generation(setup: Setup, error: Exception) -> Setup | None:
 
     Raises ClusterUnreachable where nothing is known to be lost for too long.
     """
-    task, until = setup.task, time.monotonic() + _PATIENCE_S
+    task, patience = setup.task, _PATIENCE_S + float(setup.job.timeouts.hang)
+    until = time.monotonic() + patience
     while True:
         reply = _ask(setup)
         if reply.state == "end":
@@ -85,7 +87,7 @@ def _next_generation(setup: Setup, error: Exception) -> Setup | None:
             following = replace(task, generation=reply.generation, ps=reply.ps, splits_at_start=reply.splits_at_start)
             return setup.in_generation(following)
         if reply.state == "wait":
-            until = time.monotonic() + _PATIENCE_S
+            until = time.monotonic() + patience
             setup.progress.report(Progress(phase="waiting", generation=task.generation))
         elif time.monotonic() > until:
             raise ClusterUnreachable(
@@ -133,6 +135,6 @@ def _told(setup: Setup) -> Any:
     """The Application Master's answer; None where it has none: whoever trains will find out."""
     try:
         return _ask(setup)
-    except (ClusterUnreachable, GenerationOver) as error:
+    except AfoError as error:
         LOG.warning("the Application Master does not say where the servers are: %s", one_line(str(error)))
         return None

@@ -24,12 +24,12 @@ def begin(setup: Setup, parameters: Parameters, origin: Origin, reply: m.ReadyRe
     """
     report = m.ReadyReport(task=setup.id, generation=setup.task.generation)
     if reply.restore:
-        setup.progress.report(Progress(phase="restoring"), now=True)
+        setup.progress.report(Progress(phase="restoring", generation=setup.task.generation), now=True)
         restored, step, passed_over = _restore_checkpoint(setup, parameters, reply.restore, reply.kept)
         origin.resume(reply.first_step)
         positions = list_positions(server_state(parameters, 0).read_records()["positions"]) if reply.kept else ()
         return replace(report, restored=restored, step=step, positions=positions, passed_over=passed_over)
-    setup.progress.report(Progress(phase="initializing"), now=True)
+    setup.progress.report(Progress(phase="initializing", generation=setup.task.generation), now=True)
     setup.model.initialize(parameters)
     warm = setup.job.checkpoint.warm
     if warm is None:

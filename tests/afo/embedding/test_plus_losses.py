@@ -55,7 +55,8 @@ def client_of(addresses: list[str], version: int = 1, secret: str = SECRET) -> I
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A question is given up early, for those whose answer never comes."""
-    monkeypatch.setattr(plus_server, "STEP_DEADLINE_S", 0.5)
+    for of in ("STEP", "CONTROL"):
+        monkeypatch.setattr(plus_server, f"{of}_DEADLINE_S", 0.5)
 
 
 @pytest.mark.usefixtures("soon")
