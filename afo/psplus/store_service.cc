@@ -202,7 +202,7 @@ afo::Failure ServeCalls(const Request& request, Store* store, Payload* payload) 
     afo::Failure failure = AddSent(sent, &running.results.held, &parts, outgoing.get());
     if (failure.happened()) return failure;
   }
-  if (request.kind == kPull) Leave(request, &running);
+  if (request.kind == kPull && !request.once) Leave(request, &running);
   *payload = PayloadOf(std::move(outgoing), parts);
   return {};
 }

@@ -5,8 +5,8 @@
 //   0  the list of calls (afo/core/call_list.h)
 //   1  sequence of the earlier message whose parts and results it names, or 0: int64 scalar
 //   2  and on: the parts that the calls name
-// Its reply has the results that are sent, each once. What is not sent stays with the parts, under the request's sequence, until a
-// later message names it; only a pull leaves anything.
+// Its reply has the results that are sent, each once. What is not sent of a pull stays with the parts, under the request's
+// sequence, until a later message names it; of one with `once`, and of other requests, nothing stays.
 #pragma once
 
 #include <cstddef>
