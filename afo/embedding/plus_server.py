@@ -22,7 +22,7 @@ _HERE = "/device:CPU:0"
 STEP_DEADLINE_S, CONTROL_DEADLINE_S, DESK_DEADLINE_S = 60.0, 300.0, 7 * 24 * 3600.0
 
 
-class _Kind(IntEnum):
+class RequestKind(IntEnum):
     """As `RequestKind` of afo/psplus/store_service.h."""
 
     PULL = 1
@@ -53,17 +53,17 @@ class PlusServer:
             remotes = tf.nest.flatten(answer) if answer is not None else []
             for remote in remotes:
                 recording.send(remote)
-            self.send(_Kind.CONTROL, recording, once=recording.changes)
+            self.send(RequestKind.CONTROL, recording, once=recording.changes)
             if answer is None:
                 return None
             return tf.nest.pack_sequence_as(answer, [remote.tensor for remote in remotes])
 
         return call
 
-    def send(self, kind: _Kind, recording: Recording, *, once: bool) -> Any:
+    def send(self, kind: RequestKind, recording: Recording, *, once: bool) -> Any:
         """Build the operation that has it done; the tensors of what is sent back are set. Returns its end."""
         earlier = recording.earlier
-        deadline_s = CONTROL_DEADLINE_S if kind is _Kind.CONTROL else STEP_DEADLINE_S
+        deadline_s = CONTROL_DEADLINE_S if kind is RequestKind.CONTROL else STEP_DEADLINE_S
         with tf.device(_HERE):
             asked = self._operations.afo_ask_server(
                 tf.constant(0, tf.int64) if earlier is None else earlier.sequence,
@@ -124,7 +124,7 @@ def _pull(server: PlusServer, number: int, requests: Sequence[Request]) -> list[
     for answer in answers:
         for remote, wire in answer:
             recording.send(remote, wire)
-    server.send(_Kind.PULL, recording, once=False)
+    server.send(RequestKind.PULL, recording, once=False)
     return [[remote.tensor for remote, _ in answer] for answer in answers]
 
 
@@ -134,7 +134,7 @@ def _push(server: PlusServer, number: int, updates: Sequence[Update]) -> Any:
             for answer in update.apply(number, _parts(recording, update.given_to(number))):
                 if answer is not None:
                     recording.send(answer)
-    return server.send(_Kind.PUSH, recording, once=True)
+    return server.send(RequestKind.PUSH, recording, once=True)
 
 
 def _parts(recording: Recording, given: Sequence[Any]) -> list[Remote]:

@@ -44,7 +44,6 @@ enum class Code : std::uint32_t {
   kForgotten = 3,      // too old to know whether it was carried out
   kBusy = 4,           // a limit is reached
   kInternal = 5,       // the service failed, or gave no answer
-  kStopping = 6,
   // Of a client, without a server's word: nobody knows whether a request that was sent is carried out.
   kDeadline = 100,
   kUnreachable = 101,

@@ -3,11 +3,11 @@
 
 #include <asio/version.hpp>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "afo/psplus/problem.h"
 #include "afo/psplus/server.h"
 #include "afo/psplus/store_service.h"
 
@@ -49,8 +49,7 @@ AFO_EXPORT Running* afo_psplus_serve(const char* host, std::uint16_t port, std::
   options.frame_bytes = afo::psplus::kMostMessageBytes;
   afo::psplus::Server::Started started = afo::psplus::Server::Start(options, &running->service);
   if (started.server == nullptr) {
-    std::strncpy(problem, started.wrong.c_str(), static_cast<std::size_t>(size) - 1);
-    problem[size - 1] = 0;
+    afo::psplus::Tell(started.wrong, problem, size);
     return nullptr;
   }
   running->server = std::move(started.server);

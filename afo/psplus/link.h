@@ -44,8 +44,6 @@ class Link : public std::enable_shared_from_this<Link> {
   void Close(End end, const std::string& why);
 
   bool ended() const { return ended_; }
-  bool open() const { return open_; }
-  bool paused() const { return paused_; }
   Loop& loop() { return *loop_; }
   const std::shared_ptr<Loop>& shared_loop() const { return loop_; }
 

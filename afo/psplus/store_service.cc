@@ -10,6 +10,7 @@
 
 #include "afo/core/call_list.h"
 #include "afo/core/desk.h"
+#include "afo/psplus/message_payload.h"
 
 namespace afo::psplus {
 namespace {
@@ -165,20 +166,6 @@ afo::Failure AddSent(const Sent& sent, std::vector<Held>* results, std::vector<M
   return {};
 }
 
-// Head and parts, each filled up by zeros.
-Payload PayloadOf(std::shared_ptr<Outgoing> outgoing, const std::vector<MessagePart>& parts) {
-  static constexpr char kZeros[kMessageAlignment] = {};
-  outgoing->head = MessageHead(MessageKind::kAnswer, parts);
-  Payload payload;
-  payload.pieces.push_back({outgoing->head.data(), outgoing->head.size()});
-  for (const MessagePart& part : parts) {
-    if (part.bytes > 0) payload.pieces.push_back({part.data, part.bytes});
-    if (const std::size_t padding = Padding(part.bytes); padding > 0) payload.pieces.push_back({kZeros, padding});
-  }
-  payload.owner = std::move(outgoing);
-  return payload;
-}
-
 // What was not sent stays, if there is any, even without elements: a later message names it.
 void Leave(const Request& request, Running* running) {
   std::vector<Held>& results = running->results.held;
@@ -203,7 +190,7 @@ afo::Failure ServeCalls(const Request& request, Store* store, Payload* payload) 
     if (failure.happened()) return failure;
   }
   if (request.kind == kPull && !request.once) Leave(request, &running);
-  *payload = PayloadOf(std::move(outgoing), parts);
+  *payload = PayloadOf(MessageKind::kAnswer, parts, &outgoing->head, outgoing);
   return {};
 }
 

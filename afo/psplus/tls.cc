@@ -116,8 +116,6 @@ TlsContext::Made TlsContext::Of(TlsEnd end, const TlsTexts& texts) {
   // No configuration: it is meant for the system's OpenSSL, and one module in it that cannot be loaded leaves this one
   // without any algorithm. No cleaning up at exit, when loops may still run.
   OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
-  // Nothing is read from the system's configuration, and nothing torn down under threads of a process that ends.
-  OPENSSL_init_ssl(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
   SSL_CTX* made = SSL_CTX_new(end == TlsEnd::kServer ? TLS_server_method() : TLS_client_method());
   if (made == nullptr) return {nullptr, "OpenSSL makes no context"};
   const std::shared_ptr<TlsContext> context(new TlsContext(made, end));

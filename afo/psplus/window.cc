@@ -102,9 +102,9 @@ void KnownClient::Forget(All::iterator which) {
 
 void KnownClient::Trim() {
   while (bytes_ > options_.client_bytes || (bytes_ > 0 && all_bytes_->taken() > options_.bytes)) {
-    const auto largest = std::find_if(remembered_.begin(), remembered_.end(),
+    const auto oldest = std::find_if(remembered_.begin(), remembered_.end(),
                                       [](const auto& each) { return each.second.bytes > 0; });
-    Forget(largest);
+    Forget(oldest);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "afo/core/message.h"
+#include "afo/ops/part_buffer.h"
 #include "afo/ops/part_types.h"
 #include "afo/ops/resource.h"
 #include "tensorflow/core/framework/op.h"
@@ -115,24 +116,6 @@ class EncodeMessageOp : public MessageOp {
 
  private:
   std::vector<bool> narrows_;
-};
-
-// A part of a message, which lives as long as one of its parts is used. Nobody writes to it: its bytes are not its own.
-class PartBuffer : public TensorBuffer {
- public:
-  PartBuffer(const Tensor& message, const MessagePart& part)
-      : TensorBuffer(const_cast<char*>(part.data)), message_(message), bytes_(part.bytes) {}
-
-  std::size_t size() const override { return bytes_; }
-  TensorBuffer* root_buffer() override { return this; }
-  void FillAllocationDescription(tensorflow::AllocationDescription* to) const override {
-    to->set_requested_bytes(static_cast<std::int64_t>(bytes_));
-  }
-  bool OwnsMemory() const override { return false; }
-
- private:
-  const Tensor message_;
-  const std::size_t bytes_;
 };
 
 class DecodeMessageOp : public MessageOp {

@@ -1,26 +1,14 @@
 // C functions by which Python (afo/embedding/plus_client.py) opens clients of parameter servers.
 
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "afo/ops/psplus/client_registry.h"
+#include "afo/psplus/problem.h"
 #include "afo/psplus/store_service.h"
 
 #define AFO_EXPORT extern "C" __attribute__((visibility("default")))
-
-namespace {
-
-// Writes words into `problem`, which has room for `size` bytes; whether there are any.
-int Say(const std::string& words, char* problem, std::int64_t size) {
-  if (words.empty() || size <= 0) return words.empty() ? 0 : 1;
-  std::strncpy(problem, words.c_str(), static_cast<std::size_t>(size) - 1);
-  problem[size - 1] = 0;
-  return 1;
-}
-
-}  // namespace
 
 // authority, key, certificate: PEM. 0, or 1 and why in `problem`.
 AFO_EXPORT int afo_psplus_open(const char* name, const char* authority, const char* key, const char* certificate,
@@ -30,14 +18,14 @@ AFO_EXPORT int afo_psplus_open(const char* name, const char* authority, const ch
   options.frame_bytes = afo::psplus::kMostMessageBytes;
   options.bytes = 2 * afo::psplus::kMostMessageBytes;
   options.connect_deadline = std::chrono::milliseconds(connect_ms);
-  return Say(afo::OpenClient(name, options), problem, size);
+  return afo::psplus::Tell(afo::OpenClient(name, options), problem, size);
 }
 
 AFO_EXPORT int afo_psplus_set_servers(const char* name, std::uint64_t store_version, const char* const* addresses,
                                       std::int64_t count, char* problem, std::int64_t size) {
   const auto client = afo::FindClient(name);
-  if (client == nullptr) return Say("there is no such client", problem, size);
-  return Say(client->SetServers(store_version, {addresses, addresses + count}), problem, size);
+  if (client == nullptr) return afo::psplus::Tell("there is no such client", problem, size);
+  return afo::psplus::Tell(client->SetServers(store_version, {addresses, addresses + count}), problem, size);
 }
 
 // See `Client::losses`.

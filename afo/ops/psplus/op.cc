@@ -12,8 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "afo/core/message.h"
 #include "afo/ops/call_op.h"
+#include "afo/ops/part_buffer.h"
 #include "afo/ops/part_types.h"
 #include "afo/ops/psplus/client_registry.h"
+#include "afo/psplus/message_payload.h"
 #include "afo/psplus/store_service.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -89,24 +91,6 @@ absl::Status StatusOf(const psplus::Failure& failure) {
   }
 }
 
-// A part of a reply, which lives as long as one of its parts is used.
-class ReplyPart : public TensorBuffer {
- public:
-  ReplyPart(std::shared_ptr<const psplus::Buffer> reply, const MessagePart& part)
-      : TensorBuffer(const_cast<char*>(part.data)), reply_(std::move(reply)), bytes_(part.bytes) {}
-
-  std::size_t size() const override { return bytes_; }
-  TensorBuffer* root_buffer() override { return this; }
-  void FillAllocationDescription(tensorflow::AllocationDescription* to) const override {
-    to->set_requested_bytes(static_cast<std::int64_t>(bytes_));
-  }
-  bool OwnsMemory() const override { return false; }
-
- private:
-  const std::shared_ptr<const psplus::Buffer> reply_;
-  const std::size_t bytes_;
-};
-
 // What both operations are of: a client and a server.
 class AskOp : public AsyncOpKernel {
  public:
@@ -172,7 +156,8 @@ class AskServerOp : public AskOp {
     psplus::Question question;
     question.kind = kind_;
     question.once = once_;
-    question.payload = PayloadOf(std::move(sending), parts);
+    const MessageKind kind = kind_ == psplus::kPush ? MessageKind::kPush : MessageKind::kPull;
+    question.payload = psplus::PayloadOf(kind, parts, &sending->head, sending);
     Ask(
         context, std::move(question),
         [this, context](const psplus::Outcome& outcome) { return SetOutputs(context, outcome); }, std::move(done));
@@ -205,20 +190,6 @@ class AskServerOp : public AskOp {
     Narrow(reinterpret_cast<const float*>(part->data), room->size(), room->data(), ThreadsOf(context));
     *part = {PartType::kBfloat16, part->dims, reinterpret_cast<const char*>(room->data()),
              room->size() * sizeof(std::uint16_t)};
-  }
-
-  psplus::Payload PayloadOf(std::shared_ptr<Sending> sending, const std::vector<MessagePart>& parts) const {
-    static constexpr char kZeros[kMessageAlignment] = {};
-    const bool changes = kind_ == psplus::kPush;
-    sending->head = MessageHead(changes ? MessageKind::kPush : MessageKind::kPull, parts);
-    psplus::Payload payload;
-    payload.pieces.push_back({sending->head.data(), sending->head.size()});
-    for (const MessagePart& part : parts) {
-      if (part.bytes > 0) payload.pieces.push_back({part.data, part.bytes});
-      if (const std::size_t padding = Padding(part.bytes); padding > 0) payload.pieces.push_back({kZeros, padding});
-    }
-    payload.owner = std::move(sending);
-    return payload;
   }
 
   absl::Status SetOutputs(OpKernelContext* context, const psplus::Outcome& outcome) const {
@@ -257,7 +228,7 @@ class AskServerOp : public AskOp {
       Tensor* empty = nullptr;
       return context->allocate_output(1 + number, shape, &empty);
     }
-    const tensorflow::core::RefCountPtr<TensorBuffer> buffer(new ReplyPart(reply, part));
+    const tensorflow::core::RefCountPtr<TensorBuffer> buffer(new PartBuffer(reply, part));
     context->set_output(1 + number, Tensor(type, shape, buffer.get()));
     return absl::OkStatus();
   }
