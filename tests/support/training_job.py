@@ -23,6 +23,7 @@ from afo.protocol.train_task import Progress, TrainTask
 from afo.rpc import messages as m
 from afo.rpc.client import AmAddress, write_address
 from afo.rpc.server import RpcServer
+from click_records import expected_acks
 from fork_server import ForkedProcess, start_function, start_task
 
 DEADLINE_S = 300.0
@@ -293,6 +294,15 @@ class JobRun:
             process.kill()
             process.wait()
         self._server.stop(0)
+
+
+def assert_every_sample_was_applied_once_an_epoch(run: JobRun, files: int, records: int) -> None:
+    """By what was acknowledged, of so many files of `click_records.write_files`."""
+    expected = expected_acks(files, records)
+    assert run.master.acks == {
+        (row, epoch): expected[row] for row in range(files) for epoch in range(run.job.data.epochs)
+    }
+    assert run.master.problems == []
 
 
 def _free_port() -> int:

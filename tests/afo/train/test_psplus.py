@@ -10,7 +10,7 @@ from afo.formats.units import Interval
 from afo.job import Checkpoint, Data, Embedding, Job, Model, RoleSpec, Shuffle, Train, Wide
 from afo.protocol.train_task import WARM_UP
 from click_records import expected_acks, write_files
-from training_job import JobRun, wait_until
+from training_job import JobRun, assert_every_sample_was_applied_once_an_epoch, wait_until
 
 pytestmark = pytest.mark.tensorflow
 
@@ -43,21 +43,13 @@ def job(tmp_path: Path) -> Job:
     )
 
 
-def assert_every_sample_was_applied_once_an_epoch(run: JobRun) -> None:
-    expected = expected_acks(FILES, RECORDS)
-    assert run.master.acks == {
-        (row, epoch): expected[row] for row in range(FILES) for epoch in range(run.job.data.epochs)
-    }
-    assert run.master.problems == []
-
-
 @pytest.mark.parametrize("pipeline", [0, 2])
 def test_a_job_trains_evaluates_and_exports(job: Job, pipeline: int, schema_file: Path, run_job: RunJob) -> None:
     run = run_job(replace(job, train=Train(pipeline=pipeline)), schema_file)
     run.start_servers()
     names = [run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0)]
     run.finish(*names)
-    assert_every_sample_was_applied_once_an_epoch(run)
+    assert_every_sample_was_applied_once_an_epoch(run, FILES, RECORDS)
     final = run.master.checkpoints[-1]
     assert final.final
     assert run.master.evals[-1].step == final.step
@@ -86,7 +78,7 @@ def test_workers_go_on_after_the_loss_of_servers(
     assert len(run.master.readies) == 2
     assert run.master.readies[1].restored == report.manifest
     assert all(run.progress[name].generation == 2 for name in workers)
-    assert_every_sample_was_applied_once_an_epoch(run)
+    assert_every_sample_was_applied_once_an_epoch(run, FILES, RECORDS)
 
 
 def trains(run: JobRun) -> bool:

@@ -21,7 +21,7 @@ from afo.trainable.served.export_versions import list_versions
 from click_records import CITIES, SCHEMA, expected_acks, write_files
 from ipv6 import NEEDS_IPV6
 from served_auc import served_auc
-from training_job import JobRun, wait_until
+from training_job import JobRun, assert_every_sample_was_applied_once_an_epoch, wait_until
 
 pytestmark = pytest.mark.tensorflow
 
@@ -70,14 +70,6 @@ def trains(run: JobRun, worker: str, pipeline: int) -> bool:
     return said is not None and said.samples > 0 and (not pipeline or said.step > WARM_UP)
 
 
-def assert_every_sample_was_applied_once_an_epoch(run: JobRun) -> None:
-    expected = expected_acks(FILES, RECORDS)
-    assert run.master.acks == {
-        (row, epoch): expected[row] for row in range(FILES) for epoch in range(run.job.data.epochs)
-    }
-    assert run.master.problems == []
-
-
 def assert_each_version_is_reported_once(run: JobRun) -> None:
     there = list_versions(str(run.directory / "export"))
     assert [each.number for each in there] == [report.version for report in run.master.versions]
@@ -93,7 +85,7 @@ def test_a_job_trains_evaluates_and_exports(job: Job, pipeline: int, schema_file
     run.start_servers()
     names = [run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0)]
     run.finish(*names)
-    assert_every_sample_was_applied_once_an_epoch(run)
+    assert_every_sample_was_applied_once_an_epoch(run, FILES, RECORDS)
     final = run.master.checkpoints[-1]
     assert final.final
     saved = [report.step for report in run.master.checkpoints[:-1]]
@@ -140,7 +132,7 @@ def test_a_job_whose_tables_have_no_room_in_memory_evaluates_and_exports_them_in
     run = run_job(replace(job, roles=roles, train=Train(eval_every=Interval("100 steps"))), schema_file)
     run.start_servers()
     run.finish(run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0))
-    assert_every_sample_was_applied_once_an_epoch(run)
+    assert_every_sample_was_applied_once_an_epoch(run, FILES, RECORDS)
     for name in ("evaluator:0", "worker:0"):
         assert "are merged in files" in run.stderr(name)
     measured = run.master.evals[-1]
@@ -158,7 +150,7 @@ def test_a_job_trains_over_ipv6(job: Job, schema_file: Path, run_job: RunJob) ->
     assert all(address.startswith("[::1]:") for address in run.ps)
     run.start_servers()
     run.finish(run.start("worker", 0), run.start("worker", 1), run.start("evaluator", 0))
-    assert_every_sample_was_applied_once_an_epoch(run)
+    assert_every_sample_was_applied_once_an_epoch(run, FILES, RECORDS)
 
 
 def test_keys_that_a_filter_keeps_out_have_no_row_and_what_is_served_knows_none_of_them(
@@ -229,7 +221,7 @@ def test_a_killed_worker_is_replaced_and_no_sample_is_lost_or_applied_twice(
     assert run.master.task_lost("worker:1") > 0
     run.start("worker", 1)
     run.finish(*names)
-    assert_every_sample_was_applied_once_an_epoch(run)
+    assert_every_sample_was_applied_once_an_epoch(run, FILES, RECORDS)
     assert_each_version_is_reported_once(run)
     [last] = run.master.versions
     assert (last.manifest, last.step) == (run.master.checkpoints[-1].manifest, run.master.checkpoints[-1].step)
@@ -250,7 +242,7 @@ def test_a_worker_restarted_in_place_goes_on_with_its_splits(job: Job, schema_fi
     assert run.master.checkpoints[-1].step > steps
     all_samples = 2 * sum(count for count, _ in expected_acks(FILES, RECORDS))
     assert run.progress["worker:0"].samples <= all_samples - first_samples
-    assert_every_sample_was_applied_once_an_epoch(run)
+    assert_every_sample_was_applied_once_an_epoch(run, FILES, RECORDS)
     assert_each_version_is_reported_once(run)
 
 
@@ -282,7 +274,7 @@ def test_after_the_loss_of_a_parameter_server_training_goes_on_from_a_checkpoint
     assert after[-1][1] == again.master.checkpoints[-1].step
     ready = again.master.readies[0]
     assert (ready.restored, ready.step) == (report.manifest, report.step)
-    assert_every_sample_was_applied_once_an_epoch(again)
+    assert_every_sample_was_applied_once_an_epoch(again, FILES, RECORDS)
     steps_left = again.master.checkpoints[-1].step - report.step
     samples_left = sum(again.progress[f"worker:{index}"].samples for index in range(2))
     done = sum(count for _, _, count, _ in report.positions) + sum(
